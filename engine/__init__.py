@@ -1,0 +1,1 @@
+"""The research loop: proposers, judge, harness, ledger. Knows no user interface and imports no torch."""
