@@ -139,6 +139,7 @@ class Checked(Event):
 
     experiment: int
     check: Check
+    source_sha: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,8 @@ class GateFinished(Event):
     reasons: tuple[Reason, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    source_sha: str = ""
+    """The very text that went through the gate: an edited proposal goes through its gates again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,7 @@ class Screened(Event):
     """The candidate compiled for the device. `time_us`: workload to estimate."""
 
     experiment: int
+    source_sha: str
     launches: tuple[Launch, ...]
     time_us: dict[str, float]
 

@@ -1,0 +1,1 @@
+"""Decides on facts whether a candidate is honest, correct and faster."""

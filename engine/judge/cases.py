@@ -1,0 +1,67 @@
+"""Which shapes a candidate is checked on: the task's edge cases, and hidden ones drawn after it is frozen.
+
+Seeds of inputs and hidden shapes come from a hash over the lab's seed, the experiment, the gate and the very
+text of the candidate: no proposer can know them before it has committed to a text, and a resumed lab draws
+the same ones again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def frozen_seed(lab_seed: int, *parts: object) -> int:
+    """A 63-bit seed that depends on every part."""
+    text = "\x1f".join(str(part) for part in (lab_seed, *parts))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def seeded_cases(cases: Sequence[Mapping[str, Any]], task: str, seed: int) -> list[dict[str, Any]]:
+    """The cases in an order of their own, each with a seed of its own, ready for the host."""
+    rows = [
+        {**case, "case": case["id"], "task": task, "seed": frozen_seed(seed, case["id"]) % 2**31}
+        for case in cases
+    ]
+    random.Random(seed).shuffle(rows)  # noqa: S311  an order, not a secret
+    return rows
+
+
+def hidden_cases(hidden: Mapping[str, Any], task: str, seed: int, count: int) -> list[dict[str, Any]]:
+    """`count` cases drawn from a task's hidden ranges.
+
+    `hidden` maps a field to a list of choices or to `{"min": a, "max": b}`; `ragged` (decode) is the chance
+    that lengths are drawn per sequence, zero among them.
+    """
+    rng = random.Random(seed)  # noqa: S311  reproducible by design; the seed itself is the secret
+    return [_draw(hidden, task, rng, index) for index in range(count)]
+
+
+def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) -> dict[str, Any]:
+    def pick(name: str, default: Any) -> Any:
+        spec = hidden.get(name, default)
+        if isinstance(spec, Mapping):
+            return rng.randint(int(spec["min"]), int(spec["max"]))
+        return rng.choice(spec) if isinstance(spec, list | tuple) else spec
+
+    kv_heads = pick("Hkv", [1, 2])
+    case: dict[str, Any] = {
+        "id": f"hidden-{index}",
+        "B": pick("B", [1, 2]),
+        "Hq": kv_heads * pick("group", [1, 4]),
+        "Hkv": kv_heads,
+        "Sq": pick("Sq", {"min": 1, "max": 100}),
+        "Sk": pick("Sk", {"min": 1, "max": 200}),
+        "D": pick("D", [64, 128]),
+        "dtype": "fp16",
+        "causal": pick("causal", [True]),
+        "layout": pick("layout", ["contiguous"]),
+        "distribution": pick("distribution", ["normal"]),
+    }
+    if task == "gqa_decode":
+        case["Sk"] = max(case["Sk"], case["Sq"])
+        if rng.random() < float(hidden.get("ragged", 0.5)):
+            case["seq_lens"] = [rng.choice([0, rng.randint(0, case["Sk"]), case["Sk"]]) for _ in range(case["B"])]
+    return case

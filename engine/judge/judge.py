@@ -1,0 +1,196 @@
+"""The gates of one task on one device, each a function from a candidate's text to a GateResult.
+
+The loop records every gate as it ends; `check_candidate` runs them all at once for the command line. The
+judge decides on facts that the host answers and never runs a candidate itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_lab.engine import fa2
+from kernel_lab.engine.candidate import Candidate, parse
+from kernel_lab.engine.errors import CandidateInvalid
+from kernel_lab.engine.facts import Check, Launch, Reason, Speed
+from kernel_lab.engine.judge import verdict
+from kernel_lab.engine.judge.cases import frozen_seed, hidden_cases, seeded_cases
+from kernel_lab.engine.judge.lint import lint, lint_verdict
+from kernel_lab.engine.judge.static import Screening, StaticDevice
+from kernel_lab.engine.tasks import TaskSpec
+
+HIDDEN_CASES = 4
+QUICK_CASES = 2
+PROBED_CASES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """How a gate ended. `status` is the verdict that a failed gate asks for."""
+
+    gate: str
+    passed: bool
+    status: str | None = None
+    reasons: tuple[Reason, ...] = ()
+    checks: tuple[Check, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `kernel-lab check` prints: every gate but the keep rule."""
+
+    verdict: str
+    reasons: tuple[Reason, ...]
+    checks: tuple[Check, ...]
+    launches: tuple[Launch, ...]
+    speed: Speed | None
+    environment: dict[str, Any]
+
+
+OnCheck = Callable[[Check], None] | None
+
+
+class Judge:
+    """Gates for one task. `workloads` is the lab's matrix; times of FA2 come from the GPU's profile."""
+
+    def __init__(self, device: StaticDevice, task: TaskSpec, workloads: Sequence[Mapping[str, Any]]) -> None:
+        self.device = device
+        self.task = task
+        self.workloads = [dict(workload) for workload in workloads]
+        self.fa2_us = {w["id"]: fa2.fa2_time_us(device.gpu, w) for w in self.workloads}
+
+    def workloads_of(self, buckets: Sequence[str]) -> list[dict[str, Any]]:
+        """The workloads that fall into these buckets."""
+        return [workload for workload in self.workloads if workload["bucket"] in buckets]
+
+    def parse(self, source: str) -> Candidate:
+        """The candidate, or CandidateInvalid."""
+        return parse(source, self.task.entry)
+
+    def lint(self, source: str) -> GateResult:
+        """Scope and lint: is it one candidate file that uses only what it may?"""
+        started = time.monotonic()
+        try:
+            self.parse(source)
+        except CandidateInvalid as error:
+            reason = Reason("scope", "candidate", str(error))
+            return GateResult("lint", False, "invalid", (reason,), seconds=time.monotonic() - started)
+        reasons = tuple(lint(source, self.task.entry))
+        status = lint_verdict(reasons) if reasons else None
+        return GateResult("lint", not reasons, status, reasons, seconds=time.monotonic() - started)
+
+    async def screen(
+        self, source: str, workloads: Sequence[Mapping[str, Any]] | None = None
+    ) -> tuple[GateResult, Screening]:
+        """Compile for the device: what does not compile or fit is refused before anything runs."""
+        started = time.monotonic()
+        screening = await self.device.screen(self.task, source, workloads or self.workloads)
+        seconds = time.monotonic() - started
+        if screening.outcome != "ok":
+            reason = Reason("screen", screening.outcome, screening.detail)
+            facts = {"output": screening.output}
+            return GateResult("screen", False, screening.outcome, (reason,), facts=facts, seconds=seconds), screening
+        facts = {
+            "flops": screening.flops,
+            "moved_bytes": screening.moved_bytes,
+            "parts": screening.parts,
+        }
+        return GateResult("screen", True, facts=facts, seconds=seconds), screening
+
+    async def quick(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
+        """A few edge cases without probes: people see only what passes this."""
+        cases = seeded_cases(self.task.static_cases, self.task.name, frozen_seed(seed, "quick"))[:QUICK_CASES]
+        return await self._run("quick", source, cases, probes=False, on_check=on_check)
+
+    async def correctness(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
+        """Every edge case and hidden shapes, against float64 beside an FA2-like computation."""
+        gate_seed = frozen_seed(seed, "correctness")
+        hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
+        cases = seeded_cases([*self.task.static_cases, *hidden], self.task.name, gate_seed)
+        return await self._run("correctness", source, cases, probes=False, on_check=on_check)
+
+    async def integrity(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
+        """Probes for caches, aliases, mutation, library calls and other ways to look right."""
+        gate_seed = frozen_seed(seed, "integrity")
+        cases = seeded_cases(self.task.static_cases, self.task.name, gate_seed)[:PROBED_CASES]
+        return await self._run("integrity", source, cases, probes=True, on_check=on_check)
+
+    async def confirm(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
+        """New processes, new seeds and new hidden shapes, before a keep counts."""
+        gate_seed = frozen_seed(seed, "confirm")
+        hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
+        cases = seeded_cases(hidden, self.task.name, gate_seed)
+        return await self._run("confirm", source, cases, probes=False, on_check=on_check)
+
+    async def _run(
+        self, gate: str, source: str, cases: Sequence[Mapping[str, Any]], *, probes: bool, on_check: OnCheck
+    ) -> GateResult:
+        started = time.monotonic()
+        result = await self.device.check(self.task, source, gate, cases, probes=probes, on_check=on_check)
+        seconds = time.monotonic() - started
+        facts = {"output": result.output} if result.output else {}
+        reasons = verdict.failed(result.checks)
+        status = verdict.status_of_failures(result.checks)
+        if result.outcome != "ok" and not (result.outcome == "cheat" and status):
+            reasons = (Reason(gate, result.outcome, result.detail), *reasons)
+            status = result.outcome
+        elif status is None and not any(check.status == "pass" for check in result.checks):
+            reasons, status = (Reason(gate, "empty", "no check gave an answer"),), "crash"
+        return GateResult(gate, status is None, status, reasons, result.checks, facts, seconds)
+
+    def speed(self, screening: Screening, others_us: Mapping[str, Mapping[str, float]]) -> Speed:
+        """Estimated speed against FA2's figures and every other set of times."""
+        return verdict.score_speed(
+            "estimated",
+            self.workloads,
+            screening.time_us,
+            {"fa2": self.fa2_us, **others_us},
+            screening.parts,
+            screening.flops,
+            screening.moved_bytes,
+        )
+
+
+async def check_candidate(judge: Judge, source: str, seed: int, on_check: OnCheck = None) -> CheckReport:
+    """Every gate but the keep rule, in the loop's order; stops at the first that fails."""
+    environment = await judge.device.environment()
+    checks: list[Check] = []
+    launches: tuple[Launch, ...] = ()
+
+    def report(gate: GateResult, speed: Speed | None = None) -> CheckReport:
+        return CheckReport(
+            gate.status or "pass", gate.reasons, tuple(checks), launches, speed, environment
+        )
+
+    gate = judge.lint(source)
+    if not gate.passed:
+        return report(gate)
+    gate, screening = await judge.screen(source)
+    launches = screening.launches
+    if not gate.passed:
+        return report(gate)
+    seed = frozen_seed(seed, judge.parse(source).sha)
+    for step in (judge.correctness, judge.integrity, judge.confirm):
+        gate = await step(source, seed, on_check)
+        checks.extend(gate.checks)
+        if not gate.passed:
+            return report(gate)
+    seed_screening = (await judge.screen(judge.task.seed_source))[1]
+    speed = judge.speed(screening, {"seed": seed_screening.time_us})
+    above = verdict.decide_estimated(judge.speed(screening, {"champion": seed_screening.time_us}))
+    if above.status == "held":
+        return report(GateResult("speed", False, "held", above.reasons), speed)
+    return report(gate, speed)
+
+
+async def bench_candidate(judge: Judge, source: str) -> tuple[GateResult, Speed | None, Screening]:
+    """Speed alone, against FA2 and the seed; None if the candidate does not compile for the device."""
+    gate, screening = await judge.screen(source)
+    if not gate.passed:
+        return gate, None, screening
+    seed_screening = (await judge.screen(judge.task.seed_source))[1]
+    return gate, judge.speed(screening, {"seed": seed_screening.time_us}), screening

@@ -1,0 +1,1 @@
+"""Where candidates come from: search, people and, through one interface, agents."""
