@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernel_lab.engine.errors import CandidateInvalid, UsageError
 
@@ -137,16 +136,17 @@ def read_candidate_file(path: str | Path) -> str:
         raise UsageError(
             f"{_short(str(path))} cannot be read ({_cause(error)}); give a readable file"
         ) from None
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
-            raise UsageError(f"{path} is a directory; give the path of a candidate .py file")
+    try:
+        mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise UsageError(f"{path} is no regular file; give the path of a candidate .py file")
-        try:
+            kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise UsageError(f"{path} is {kind}; give the path of a candidate .py file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_SOURCE_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read ({_cause(error)}); give a readable file") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({_cause(error)}); give a readable file") from None
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_SOURCE_BYTES:
         raise UsageError(f"{path} is over 1 MB; a candidate is one short Python file: shorten it")
     try:
@@ -226,7 +226,10 @@ def canonical_form(tree: ast.Module) -> str:
             if isinstance(item.value, ast.AST):
                 stack.append(item.value)
             else:
-                parts.append(f"{type(item.value).__name__}:{item.value!r},")
+                # Hexadecimal, because a number with thousands of digits has no decimal text.
+                value = item.value
+                text = hex(value) if type(value) is int else repr(value)
+                parts.append(f"{type(value).__name__}:{text},")
     return "".join(parts)
 
 
@@ -248,16 +251,18 @@ def _assigned(tree: ast.Module, name: str) -> ast.expr:
     found: list[ast.expr] = []
     for node in tree.body:
         targets: Sequence[ast.expr] = ()
+        value: ast.expr | None = None
         if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            targets = (node.target,)
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            if len(targets) != 1:
-                raise CandidateInvalid(f"line {node.lineno}: assign {name} on a line of its own")
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            assert node.value is not None
-            found.append(node.value)
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign):
+            targets, value = (node.target,), node.value
+        if value is None or not any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            continue
+        if len(targets) != 1:
+            raise CandidateInvalid(
+                f"line {node.lineno}: {name} shares its line; assign it on a line of its own"
+            )
+        found.append(value)
     if not found:
         example = "{}" if name == "SPACE" else '{"*": {}}'
         raise CandidateInvalid(
@@ -313,7 +318,7 @@ def _signature(entry: str) -> str:
 
 
 def _can_be_called(arguments: ast.arguments, positional: Sequence[str], keywords: Sequence[str]) -> bool:
-    """Whether a call with these positional and keyword arguments binds, with the positional names in place."""
+    """Whether a call with these arguments binds, the positional ones under their own names."""
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     if names[: len(positional)] != list(positional):
         return False
