@@ -255,8 +255,8 @@ def test_a_symlink_may_not_leave_its_folder(tmp_path: Path) -> None:
 
 # ---- fuzz -----------------------------------------------------------------------------------------
 
-WORDS = """SPACE CONFIG = { } [ ] ( ) : , "*" ' \\ def attention q,k,v,*,causal,scale return lambda 1 - ~ not True
-f'{ }' b'' 0x 1e999 ... ** * if else class X async await é # ; \ufeff"""
+WORDS = """SPACE CONFIG = { } [ ] ( ) : , "*" ' \\ def attention q,k,v,*,causal,scale return lambda 1 - ~ not
+True f'{ }' b'' 0x 1e999 ... ** * if else class X async await é # ; \ufeff"""
 FRAGMENTS = st.sampled_from([*WORDS.split(), " ", "\n", "\r", "\x0c", "    ", "\u2028", '"' * 3])
 
 
