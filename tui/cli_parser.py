@@ -1,0 +1,225 @@
+"""The grammar of the command line: every command and option, and nothing that takes time to import.
+
+Each command names the function that carries it out as `module:function`; `cli.main` imports it only then,
+so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from kernel_lab.engine.commands import VETO_CATEGORIES
+from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.facts import MODES
+
+AGAINST = ("parent", "champion", "seed")
+
+EPILOG = """\
+exit status: 0 success; 1 the candidate was turned down or the check failed;
+2 wrong use or environment, with one line on standard error that says what to do.
+`kernel-lab COMMAND --help` lists a command's options."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are UsageErrors: one line with a remedy."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("allow_abbrev", False)
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise in place of printing usage and exiting."""
+        raise UsageError(f"{_plainer(message)}; see `{self.prog} --help`")
+
+
+def _plainer(message: str) -> str:
+    """argparse's own wording, made plainer where it is not."""
+    unknown = re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
+    if unknown:
+        word = unknown[1]
+        near = difflib.get_close_matches(word, re.findall(r"[\w-]+", unknown[2]), n=1)
+        return f"there is no command {word!r}" + (f"; did you mean {near[0]}?" if near else "")
+    return re.sub(r"^argument ", "", message)
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Type of an option that counts: a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is too small: give {least} or more")
+        return value
+
+    return convert
+
+
+def amount(text: str) -> float:
+    """Type of an option that measures: a finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} does not do: give a number above 0")
+    return value
+
+
+def experiment(text: str) -> int:
+    """Type of an experiment's number, with or without `#`."""
+    try:
+        value = int(text.removeprefix("#"))
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no experiment: give its number, such as 7")
+    return value
+
+
+def names(text: str) -> list[str]:
+    """Type of a comma-separated list of names."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise argparse.ArgumentTypeError("give at least one name")
+    return list(dict.fromkeys(parts))
+
+
+def words(text: str) -> str:
+    """Type of a text that a person says: not empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: say something")
+    return text
+
+
+class Version(argparse.Action):
+    """Prints the version; the distribution is read only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"kernel-lab {version('kernel-lab')}")
+        parser.exit()
+
+
+def build_parser() -> Parser:
+    """The whole grammar."""
+    parser = Parser(
+        prog="kernel-lab",
+        description="Research faster attention kernels and keep only what is proven.\n"
+        "Without a command: the Labs screen, to open, start, resume or replay a lab.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("--version", action=Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parser.set_defaults(handler="kernel_lab.tui.cli_run:home", json=False)
+
+    def command(name: str, handler: str, text: str, *, lab: bool = False) -> Parser:
+        sub: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub.set_defaults(handler=f"kernel_lab.tui.{handler}")
+        sub.add_argument("--json", action="store_true", help="print JSON, for programs")
+        if lab:
+            sub.add_argument("--lab", metavar="DIR", help="the lab (default: the last used one)")
+        return sub
+
+    _add_running(command)
+    _add_reading(command)
+    _add_steering(command)
+    _add_judging(command)
+    _add_machine(command)
+    return parser
+
+
+Command = Callable[..., Parser]
+
+
+def _add_running(command: Command) -> None:
+    run = command("run", "cli_run:run", "start a lab, or resume one", lab=True)
+    run.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
+    run.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
+    run.add_argument("--task", metavar="T,…", type=names, help="operators (default: gqa_decode,gqa_prefill)")
+    run.add_argument("--proposer", metavar="P", help="who proposes: search, manual, folder (default: search)")
+    run.add_argument("--mode", choices=MODES, help="what waits for a person (default: wins; headless: auto)")
+    run.add_argument("--from", dest="from_file", metavar="FILE", help="start from this kernel")
+    run.add_argument("--budget", metavar="N", type=whole(1), help="experiments (default: none; headless: 12)")
+    run.add_argument("--trials", metavar="N", type=whole(1), help="trials of tunables per experiment")
+    run.add_argument("--hours", metavar="H", type=amount, help="stop after so many hours")
+    run.add_argument("--usd", metavar="X", type=amount, help="cap on what agents may cost, in USD")
+    run.add_argument("--tokens", metavar="N", type=whole(1), help="cap on the tokens of agents")
+    run.add_argument("--seed", metavar="S", type=whole(0), help="seed of everything drawn (default: 0)")
+    run.add_argument("--headless", action="store_true", help="no screen: lines until the engine stops")
+    run.add_argument("--detach", action="store_true", help="start the engine, print the lab and return")
+
+    opened = command("open", "cli_run:open_lab", "watch and steer a lab")
+    opened.add_argument("lab", metavar="LAB", nargs="?", help="folder or name (default: the last used one)")
+    replay = command("replay", "cli_run:replay", "play a recorded lab again")
+    replay.add_argument("lab", metavar="LAB|NAME", help="a lab's folder, or the name of a recording")
+
+
+def _add_reading(command: Command) -> None:
+    command("labs", "cli_read:labs", "list the labs on this machine")
+    results = command("results", "cli_read:results", "list the experiments of a lab", lab=True)
+    results.add_argument("--tsv", action="store_true", help="tab-separated: commit, status, score, …")
+    show = command("show", "cli_show:show", "everything known about one experiment", lab=True)
+    show.add_argument("experiment", metavar="N", type=experiment)
+    diff = command("diff", "cli_show:diff", "what an experiment changed", lab=True)
+    diff.add_argument("experiment", metavar="N", type=experiment)
+    diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
+    ideas = command("ideas", "cli_read:ideas", "list what people said, and what became of it", lab=True)
+    ideas.add_argument("--withdraw", metavar="IDEA", type=whole(1), help="take this idea back")
+
+
+def _add_steering(command: Command) -> None:
+    say = command("say", "cli_steer:say", "tell the proposer an idea", lab=True)
+    say.add_argument("text", metavar="TEXT", nargs="+", type=words)
+    scope = say.add_mutually_exclusive_group()
+    scope.add_argument("--always", action="store_true", help="for every proposal until withdrawn")
+    scope.add_argument("--from", dest="from_experiment", metavar="N", type=experiment, help="start from #N")
+    approve = command("approve", "cli_steer:approve", "say yes to what an experiment asks", lab=True)
+    approve.add_argument("experiment", metavar="N", type=experiment)
+    approve.add_argument("--with", dest="edited", metavar="FILE", help="approve this text in its place")
+    reject = command("reject", "cli_steer:reject", "say no to what an experiment asks", lab=True)
+    reject.add_argument("experiment", metavar="N", type=experiment)
+    reject.add_argument("--why", metavar="TEXT", type=words, required=True, help="reason, for the proposer")
+    keep = command("keep", "cli_steer:keep", "keep a win that is held, or was vetoed or rejected", lab=True)
+    keep.add_argument("experiment", metavar="N", type=experiment)
+    veto = command("veto", "cli_steer:veto", "take a kept win back", lab=True)
+    veto.add_argument("experiment", metavar="N", type=experiment)
+    veto.add_argument("--why", metavar="TEXT", type=words, required=True, help="reason, for the proposer")
+    veto.add_argument("--category", choices=VETO_CATEGORIES, default="other", help="kind of reason")
+    mode = command("mode", "cli_steer:mode", "say what waits for a person", lab=True)
+    mode.add_argument("mode", metavar="ask|wins|auto", choices=MODES)
+    command("pause", "cli_steer:pause", "wait after the running experiment", lab=True)
+    command("resume", "cli_steer:resume", "go on after a pause", lab=True)
+    command("kill", "cli_steer:kill", "end the running experiment now, and go on", lab=True)
+    stop = command("stop", "cli_steer:stop", "end the engine after the running experiment", lab=True)
+    stop.add_argument("--now", action="store_true", help="at once; the experiment is resumed later")
+
+
+def _add_judging(command: Command) -> None:
+    check = command("check", "cli_judge:check", "put a candidate file through every gate")
+    check.add_argument("file", metavar="FILE")
+    bench = command("bench", "cli_judge:bench", "the speed of a candidate file, or of the task's seed kernel")
+    bench.add_argument("file", metavar="FILE", nargs="?")
+    for sub in (check, bench):
+        sub.add_argument("--task", metavar="T", required=True, help="the operator")
+        sub.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
+        sub.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
+    check.add_argument(
+        "--seed", metavar="S", type=whole(0), default=0, help="seed of the inputs (default: 0)"
+    )
+
+
+def _add_machine(command: Command) -> None:
+    command("doctor", "doctor:doctor", "what this machine has, lacks, and how to mend it")
+    profiles = command("profiles", "cli_read:profiles", "GPU and model profiles: list, show, validate")
+    profiles.add_argument("action", choices=("list", "show", "validate"), nargs="?", default="list")
+    profiles.add_argument("name", metavar="NAME|FILE", nargs="?", help="one profile, or a profile's file")
+    command("paths", "cli_read:paths", "where kernel-lab keeps its files")
