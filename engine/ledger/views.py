@@ -1,0 +1,328 @@
+"""Frozen rows that front ends and proposers read, and the queries that give them.
+
+All rows come from the projection tables (see `projections`), so that a question about 10,000 experiments
+costs milliseconds. Texts in rows are of untrusted origin: data, never markup.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_lab.engine.events import SpeedJudged, build
+from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
+from kernel_lab.engine.ledger.records import loads
+
+RUNNING = "running"
+"""Status of an experiment without a verdict; `ExperimentRow.phase` says where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRow:
+    """One experiment as it stands now. Times are seconds since the epoch."""
+
+    id: int
+    task: str
+    parent: int | None
+    proposer: str
+    status: str
+    """A verdict of `facts.VERDICTS`, or `running`."""
+    description: str
+    hypothesis: str
+    lever: str
+    prediction: Prediction | None
+    source_sha: str | None
+    """Blob of the newest text of the candidate: as proposed, edited, or with settled trials."""
+    reasons: tuple[Reason, ...]
+    """Why it is not kept; revisions by a person are appended with gate `person`."""
+    score: dict[str, float]
+    """Baseline (`fa2`, `seed`, `champion`, …) to weighted geometric mean ratio, above 1 is faster."""
+    ci: dict[str, tuple[float, float]]
+    score_kind: ScoreKind | None
+    trials: int
+    started: float
+    finished: float | None
+    commit: str | None
+    """Id in `repo/`: on the champion line while it is part of it, else of `refs/experiments/N`."""
+    phase: str
+    """The gate at work while it runs (`proposing`, `screen`, `trials`, `person`, …), else empty."""
+    ideas: tuple[int, ...]
+    """What people said that it answers."""
+    proposed_sha: str | None = None
+    """Blob of the candidate as the proposer wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One setting tried within an experiment."""
+
+    experiment: int
+    trial: int
+    bucket: str
+    values: dict[str, Any]
+    status: str
+    vs_parent: float | None
+    time_us: dict[str, float]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One check of one gate; fields as in `facts.Check`."""
+
+    experiment: int
+    gate: str
+    case: str
+    probe: str
+    status: str
+    detail: str
+    error: float | None
+    limit: float | None
+    seconds: float
+
+    @property
+    def check(self) -> Check:
+        return Check(
+            self.gate,
+            self.case,
+            self.probe,
+            self.status,  # type: ignore[arg-type]
+            self.detail,
+            self.error,
+            self.limit,
+            self.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaRow:
+    """What a person said, and which experiments answered it."""
+
+    id: int
+    text: str
+    scope: str
+    from_experiment: int | None
+    by: str
+    used_by: tuple[int, ...]
+    withdrawn: bool
+    said: float = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next proposal should heed it."""
+        return not self.withdrawn and (self.scope == "always" or not self.used_by)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """Something that waits for a person. `since`: seconds since the epoch."""
+
+    experiment: int
+    kind: str
+    """`proposal`, `keep` or `hold`."""
+    source_sha: str
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabView:
+    """The lab as a whole."""
+
+    lab: str
+    gpu: str
+    model: str
+    device_kind: str
+    tasks: tuple[str, ...]
+    mode: str
+    paused: bool
+    champions: dict[str, int]
+    """Task to the experiment kept for now."""
+    counts: dict[str, int]
+    """Status (`running` included) to number of experiments."""
+    last_seq: int
+    engine_alive: bool
+    environment: dict[str, Any]
+    created: float | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    workloads: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    explored: dict[str, str] = field(default_factory=dict)
+    """Task to what its proposer said when it had nothing new to try."""
+    stopped: str | None = None
+    """Why the engine last stopped on purpose; None while none did since the last start."""
+
+
+EXPERIMENT_COLUMNS = (
+    "id, task, parent, proposer, status, description, hypothesis, lever, prediction, source_sha, reasons, "
+    "score, ci, score_kind, trials, started, finished, commit_id, phase, ideas, proposed_sha"
+)
+
+
+class Views:
+    """Questions to a database that holds the projections; shared by the ledger and every reader."""
+
+    connection: sqlite3.Connection
+
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows of one query, read at once so that no read transaction stays open."""
+        return self.connection.execute(sql, parameters).fetchall()
+
+    def experiments(
+        self,
+        task: str | None = None,
+        limit: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+    ) -> list[ExperimentRow]:
+        """Experiments in ascending order of id.
+
+        `after` and `before` bound the ids (exclusive). With `limit`, the first ones following `after` if
+        that is given, else the newest ones.
+        """
+        where, parameters = ["1"], list[object]()
+        for clause, value in (("task = ?", task), ("id > ?", after), ("id < ?", before)):
+            if value is not None:
+                where.append(clause)
+                parameters.append(value)
+        order = "ASC" if after is not None else "DESC"
+        rows = self.fetch(
+            f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE {' AND '.join(where)} "  # noqa: S608
+            f"ORDER BY id {order} LIMIT ?",
+            [*parameters, -1 if limit is None else limit],
+        )
+        return [_experiment(row) for row in (rows if order == "ASC" else reversed(rows))]
+
+    def experiment(self, n: int) -> ExperimentRow | None:
+        rows = self.fetch(f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE id = ?", (n,))  # noqa: S608
+        return _experiment(rows[0]) if rows else None
+
+    def last_experiment(self) -> int:
+        """Highest number given so far; 0 in a new lab."""
+        return int(self.fetch("SELECT coalesce(max(id), 0) FROM experiments")[0][0])
+
+    def running(self) -> list[ExperimentRow]:
+        """Experiments without a verdict, in ascending order."""
+        rows = self.fetch(
+            f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE status = ? ORDER BY id",  # noqa: S608
+            (RUNNING,),
+        )
+        return [_experiment(row) for row in rows]
+
+    def descendants(self, n: int) -> list[int]:
+        """Experiments that were built on `n`, directly or not, in ascending order."""
+        rows = self.fetch(
+            "WITH RECURSIVE line(id) AS (SELECT id FROM experiments WHERE parent = ? "
+            "UNION SELECT e.id FROM experiments e JOIN line ON e.parent = line.id) "
+            "SELECT id FROM line ORDER BY id",
+            (n,),
+        )
+        return [row[0] for row in rows]
+
+    def champion_line(self, task: str) -> list[int]:
+        """The seed and every kept champion after it that no veto has touched, oldest first."""
+        rows = self.fetch("SELECT experiment FROM champions WHERE task = ? ORDER BY position", (task,))
+        return [row[0] for row in rows]
+
+    def champions(self) -> dict[str, int]:
+        """Task to the experiment kept for now."""
+        return dict(self.fetch("SELECT task, experiment FROM champions ORDER BY task, position"))
+
+    def trials(self, n: int) -> list[TrialRow]:
+        rows = self.fetch(
+            "SELECT experiment, trial, bucket, setting, status, vs_parent, time_us, detail "
+            "FROM trials WHERE experiment = ? ORDER BY trial",
+            (n,),
+        )
+        return [TrialRow(*row[:3], loads(row[3]), *row[4:6], loads(row[6]), row[7]) for row in rows]
+
+    def checks(self, n: int) -> list[CheckRow]:
+        """Checks of one experiment in the order in which they ended."""
+        rows = self.fetch(
+            "SELECT experiment, gate, case_id, probe, status, detail, error, bound, seconds "
+            "FROM checks WHERE experiment = ? ORDER BY seq",
+            (n,),
+        )
+        return [CheckRow(*row) for row in rows]
+
+    def speed(self, n: int) -> Speed | None:
+        """The newest judgement of speed, with every workload's time; None if it was never reached."""
+        rows = self.fetch(
+            "SELECT body FROM events WHERE experiment = ? AND type = 'speed_judged' ORDER BY seq DESC LIMIT 1",
+            (n,),
+        )
+        return build(SpeedJudged, loads(rows[0][0])).speed if rows else None
+
+    def ideas(self) -> list[IdeaRow]:
+        rows = self.fetch(
+            "SELECT id, text, scope, from_experiment, by, used_by, withdrawn, said FROM ideas ORDER BY id"
+        )
+        return [IdeaRow(*row[:5], tuple(json.loads(row[5])), bool(row[6]), row[7]) for row in rows]
+
+    def open_questions(self) -> list[OpenQuestion]:
+        """What waits for a person, longest first."""
+        rows = self.fetch(
+            "SELECT experiment, kind, source_sha, reason, since FROM questions ORDER BY since, experiment"
+        )
+        return [OpenQuestion(*row) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """Status (`running` included) to number of experiments."""
+        return dict(self.fetch("SELECT status, count(*) FROM experiments GROUP BY status"))
+
+    def last_seq(self) -> int:
+        return int(self.fetch("SELECT coalesce(max(seq), 0) FROM events")[0][0])
+
+    def engine_alive(self) -> bool:
+        """Whether an engine owns this lab now; a recording has none."""
+        return False
+
+    def view(self) -> LabView:
+        meta = {key: loads(value) for key, value in self.fetch("SELECT key, value FROM meta")}
+        return LabView(
+            lab=meta.get("lab", ""),
+            gpu=meta.get("gpu", ""),
+            model=meta.get("model", ""),
+            device_kind=meta.get("device_kind", ""),
+            tasks=tuple(meta.get("tasks", ())),
+            mode=meta.get("mode", ""),
+            paused=meta.get("paused", False),
+            champions=self.champions(),
+            counts=self.counts(),
+            last_seq=self.last_seq(),
+            engine_alive=self.engine_alive(),
+            environment=meta.get("environment", {}),
+            created=meta.get("created"),
+            config=meta.get("config", {}),
+            workloads=meta.get("workloads", {}),
+            left_out=tuple(meta.get("left_out", ())),
+            explored=meta.get("explored", {}),
+            stopped=meta.get("stopped"),
+        )
+
+
+def _experiment(row: tuple[Any, ...]) -> ExperimentRow:
+    prediction = loads(row[8])
+    return ExperimentRow(
+        *row[:8],
+        prediction=None if prediction is None else build(Prediction, prediction),
+        source_sha=row[9],
+        reasons=_reasons(loads(row[10])),
+        score=loads(row[11]),
+        ci={key: (low, high) for key, (low, high) in loads(row[12]).items()},
+        score_kind=row[13],
+        trials=row[14],
+        started=row[15],
+        finished=row[16],
+        commit=row[17],
+        phase=row[18],
+        ideas=tuple(loads(row[19])),
+        proposed_sha=row[20],
+    )
+
+
+def _reasons(items: Iterable[dict[str, str]]) -> tuple[Reason, ...]:
+    return tuple(build(Reason, item) for item in items)
