@@ -1,0 +1,132 @@
+"""What a proposer is asked and what it answers: the boundary between the loop and every source of ideas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kernel_lab.engine.candidate import Value
+from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.facts import Prediction, Reason
+
+if TYPE_CHECKING:
+    from kernel_lab.engine.lab import Lab
+    from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow, TrialRow
+    from kernel_lab.engine.profiles import GpuProfile, ModelProfile
+    from kernel_lab.engine.tasks import TaskSpec
+
+NAMES = ("search", "manual", "folder", "scripted")
+LATER = ("anthropic", "openai", "command", "anthropic+search")
+
+DEFAULT_TRIALS = 8
+"""Settings that search tries within one experiment unless the lab says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastExperiment:
+    """An experiment as a proposer remembers it. `parent` is the experiment it started from."""
+
+    id: int
+    task: str
+    parent: int | None
+    status: str
+    lever: str
+    description: str
+    source_sha: str
+    canonical_sha: str
+    score_vs_parent: float | None
+    trials: tuple[TrialRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRequest:
+    """Everything a proposer may know. `history` holds this task's experiments, oldest first."""
+
+    experiment: int
+    task: TaskSpec
+    gpu: GpuProfile
+    model: ModelProfile
+    champion: ExperimentRow
+    champion_source: str
+    history: tuple[PastExperiment, ...]
+    ideas: tuple[IdeaRow, ...]
+    seed: int
+    trials: int = DEFAULT_TRIALS
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A complete candidate with what is expected of it."""
+
+    source: str
+    description: str
+    """One plain sentence: what is tried."""
+    hypothesis: str
+    """Why it should help."""
+    prediction: Prediction
+    lever: str
+    trial_space: dict[str, dict[str, list[Value]]] = field(default_factory=dict)
+    """Bucket to tunables that trials may settle."""
+    ideas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """The proposer has nothing new to try; `text` says what was explored and what would help now."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The proposer gave no candidate that can be judged. The loop records it and goes on."""
+
+    reason: Reason
+
+
+Answer = Proposal | Exhausted | Refusal
+Say = Callable[[str], None]
+
+
+class Proposer(Protocol):
+    """A source of candidates."""
+
+    name: str
+
+    async def propose(self, request: ProposalRequest, say: Say) -> Answer:
+        """The next candidate. `say` takes text as it arrives, for people to follow; it may be cancelled.
+
+        Raises ProposerError if the proposer cannot go on at all.
+        """
+        ...
+
+
+def make_proposer(name: str, lab: Lab) -> Proposer:
+    """A proposer by its name, with what it needs behind a colon (`folder:PATH`, `scripted:PATH`).
+
+    Raises UsageError for a name that does not exist or comes with a later version.
+    """
+    kind, _, detail = name.partition(":")
+    if kind in ("search", "manual") and detail:
+        raise UsageError(f"proposer {kind} takes nothing behind a colon; say `--proposer {kind}`")
+    if kind == "search":
+        from kernel_lab.engine.proposers.search import Search
+
+        return Search()
+    if kind == "manual":
+        from kernel_lab.engine.proposers.manual import Manual
+
+        return Manual(lab.path / "manual")
+    if kind == "folder":
+        from kernel_lab.engine.proposers.folder import Folder
+
+        return Folder(Path(detail).expanduser() if detail else lab.path / "inbox", given=bool(detail))
+    if kind == "scripted":
+        from kernel_lab.engine.proposers.scripted import Scripted
+
+        return Scripted.from_file(detail)
+    if kind in LATER:
+        raise UsageError(f"proposer {kind} comes with a later version; use search, manual or folder")
+    raise UsageError(f"there is no proposer {name[:60]!r}; use one of {', '.join(NAMES[:3])}")
