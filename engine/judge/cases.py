@@ -32,11 +32,12 @@ def seeded_cases(cases: Sequence[Mapping[str, Any]], task: str, seed: int) -> li
 def hidden_cases(hidden: Mapping[str, Any], task: str, seed: int, count: int) -> list[dict[str, Any]]:
     """`count` cases drawn from a task's hidden ranges.
 
-    `hidden` maps a field to a list of choices or to `{"min": a, "max": b}`; `ragged` (decode) is the chance
-    that lengths are drawn per sequence, zero among them.
+    `hidden` maps a field to a list of choices or to `{"min": a, "max": b}`; its table `static` replaces
+    what it names, since the interpreter is slow.
     """
     rng = random.Random(seed)  # noqa: S311  reproducible by design; the seed itself is the secret
-    return [_draw(hidden, task, rng, index) for index in range(count)]
+    ranges = {**hidden, **hidden.get("static", {})}
+    return [_draw(ranges, task, rng, index) for index in range(count)]
 
 
 def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) -> dict[str, Any]:
@@ -62,6 +63,8 @@ def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) 
     }
     if task == "gqa_decode":
         case["Sk"] = max(case["Sk"], case["Sq"])
-        if rng.random() < float(hidden.get("ragged", 0.5)):
-            case["seq_lens"] = [rng.choice([0, rng.randint(0, case["Sk"]), case["Sk"]]) for _ in range(case["B"])]
+        lengths = [rng.randint(0, case["Sk"]) for _ in range(case["B"])]
+        for index, length in zip(rng.sample(range(case["B"]), case["B"]), (case["Sk"], 0, 1), strict=False):
+            lengths[index] = length
+        case["seq_lens"] = lengths
     return case

@@ -93,7 +93,9 @@ class Judge:
         if screening.outcome != "ok":
             reason = Reason("screen", screening.outcome, screening.detail)
             facts = {"output": screening.output}
-            return GateResult("screen", False, screening.outcome, (reason,), facts=facts, seconds=seconds), screening
+            return GateResult(
+                "screen", False, screening.outcome, (reason,), facts=facts, seconds=seconds
+            ), screening
         facts = {
             "flops": screening.flops,
             "moved_bytes": screening.moved_bytes,
@@ -162,9 +164,7 @@ async def check_candidate(judge: Judge, source: str, seed: int, on_check: OnChec
     launches: tuple[Launch, ...] = ()
 
     def report(gate: GateResult, speed: Speed | None = None) -> CheckReport:
-        return CheckReport(
-            gate.status or "pass", gate.reasons, tuple(checks), launches, speed, environment
-        )
+        return CheckReport(gate.status or "pass", gate.reasons, tuple(checks), launches, speed, environment)
 
     gate = judge.lint(source)
     if not gate.passed:

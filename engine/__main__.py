@@ -1,0 +1,66 @@
+"""The engine's process: `python -m kernel_lab.engine LAB` runs one lab until there is a reason to stop.
+
+It owns the lab (a file lock), appends to its ledger and obeys its commands. It needs no terminal: front ends
+come and go. Whatever goes wrong leaves one line on standard error, where `engine.log` catches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import signal
+import sys
+from pathlib import Path
+
+from kernel_lab.engine import paths
+from kernel_lab.engine.errors import LabError
+from kernel_lab.engine.events import EngineStarted, EngineStopped
+from kernel_lab.engine.hostlink import HostLink
+from kernel_lab.engine.judge.static import StaticDevice
+from kernel_lab.engine.lab import EngineLock, Lab, open_lab
+from kernel_lab.engine.loop import Loop
+from kernel_lab.engine.profiles import load_gpu, load_model
+from kernel_lab.engine.proposers.base import make_proposer
+from kernel_lab.engine.tasks import load_task
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the lab named by the only argument. Returns the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) != 1:
+        print("usage: python -m kernel_lab.engine LAB (people use `kernel-lab run`)", file=sys.stderr)
+        return 2
+    try:
+        with EngineLock(Path(arguments[0])), contextlib.closing(open_lab(Path(arguments[0]))) as lab:
+            asyncio.run(research(lab))
+    except LabError as error:
+        print(f"kernel-lab: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+async def research(lab: Lab) -> EngineStopped:
+    """Start the host beside the lab and run the loop."""
+    config = lab.config
+    gpu, model = load_gpu(config.gpu), load_model(config.model)
+    tasks = {name: load_task(name) for name in config.tasks}
+    proposer = make_proposer(config.proposer, lab)
+    scratch = lab.path / "runs" / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    host = HostLink(config.python or sys.executable, paths.cache_dir() / "host", scratch)
+    try:
+        await host.start()
+        device = StaticDevice(host, gpu)
+        environment = await device.environment()
+        lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
+        loop = Loop(lab, device, gpu, model, tasks, proposer)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, loop.control.stop_now.set)
+        return await loop.run()
+    finally:
+        await host.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""What people ask of a running lab: commands in, decisions and modes out.
+
+Commands are rows in the ledger. Each is obeyed once, in the very transaction that records its effect, and
+gets one line of answer. A running experiment waits here for a person's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from kernel_lab.engine import commands as c
+from kernel_lab.engine import lineage
+from kernel_lab.engine.candidate import parse
+from kernel_lab.engine.errors import LabError, UsageError
+from kernel_lab.engine.events import (
+    Decided,
+    Event,
+    IdeaSaid,
+    IdeaWithdrawn,
+    ModeChanged,
+    Paused,
+    Resumed,
+    StatusRevised,
+)
+from kernel_lab.engine.facts import MODES
+from kernel_lab.engine.ledger.store import Ledger
+from kernel_lab.engine.ledger.views import OpenQuestion
+
+POLL_S = 0.1
+IDEA_LIMIT = 20_000
+"""Characters of one idea: a page or five, not a file."""
+
+Outcome = tuple[str, list[Event], list[bytes]]
+
+
+class Control:
+    """Obeys commands and answers the loop's questions about mode, pause and decisions."""
+
+    def __init__(self, ledger: Ledger, entry_of: Callable[[str], str], mode: str) -> None:
+        self.ledger = ledger
+        self.entry_of = entry_of
+        self.mode = mode
+        self.paused = ledger.view().paused
+        self.stopping: Literal["", "after", "now"] = ""
+        self.kill = asyncio.Event()
+        self.stop_now = asyncio.Event()
+        self.changed = asyncio.Event()
+        self._waiting: dict[tuple[int, str], asyncio.Future[Decided]] = {}
+
+    async def serve(self) -> None:
+        """Obey commands until cancelled."""
+        while True:
+            for command in self.ledger.pending_commands():
+                self.obey(command.id, command.command, command.by)
+            await asyncio.sleep(POLL_S)
+
+    async def decision(self, experiment: int, kind: str) -> Decided:
+        """Wait until a person has answered the open question about `experiment`."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[experiment, kind] = future
+        try:
+            return await future
+        finally:
+            self._waiting.pop((experiment, kind), None)
+
+    async def runnable(self) -> None:
+        """Wait while the lab is paused; returns at once if it is to stop."""
+        while self.paused and not self.stopping:
+            self.changed.clear()
+            await self.changed.wait()
+
+    def obey(self, number: int, command: c.Command | None, by: str) -> None:
+        """Obey one command and record what came of it; a refusal is recorded as its answer."""
+        blobs: list[bytes] = []
+        events: list[Event] = []
+        try:
+            result, events, blobs = self._outcome(command, by)
+        except LabError as error:
+            result = f"refused: {error}"
+        self.ledger.append(events, blobs=blobs, obeyed=[(number, result)])
+        for event in events:
+            if isinstance(event, Decided):
+                future = self._waiting.get((event.experiment, event.kind))
+                if future is not None and not future.done():
+                    future.set_result(event)
+        self.changed.set()
+
+    def _outcome(self, command: c.Command | None, by: str) -> Outcome:
+        match command:
+            case c.Approve():
+                return self._approve(command, by)
+            case c.Reject():
+                return self._reject(command, by)
+            case c.Edit():
+                return self._edit(command, by)
+            case c.Keep():
+                return self._keep(command.experiment, by, "")
+            case c.Veto():
+                if command.category not in c.VETO_CATEGORIES:
+                    raise UsageError(f"unknown category: use one of {', '.join(c.VETO_CATEGORIES)}")
+                events = lineage.veto(self.ledger, command.experiment, by, command.why, command.category)
+                return f"#{command.experiment} is vetoed", events, []
+            case c.Say():
+                return self._say(command, by)
+            case c.Withdraw():
+                return self._withdraw(command.idea, by)
+            case c.SetMode():
+                return self._set_mode(command.mode, by)
+            case c.Pause() | c.Resume():
+                return self._pause(isinstance(command, c.Pause), by)
+            case c.Kill():
+                self.kill.set()
+                return "the running experiment is ended", [], []
+            case c.Stop():
+                self.stopping = "now" if command.now or self.stopping else "after"
+                if self.stopping == "now":
+                    self.stop_now.set()
+                when = "now" if self.stopping == "now" else "after the running experiment"
+                return f"the engine stops {when}", [], []
+            case _:
+                raise UsageError("this version does not know the command: update kernel-lab")
+
+    def _question(self, experiment: int, source_sha: str | None) -> OpenQuestion:
+        for question in self.ledger.open_questions():
+            if question.experiment == experiment:
+                if source_sha is not None and source_sha != question.source_sha:
+                    raise UsageError(f"#{experiment} has changed since it was shown: look at it again")
+                return question
+        raise UsageError(f"nothing is asked about #{experiment}: `kernel-lab results` shows what is open")
+
+    def _approve(self, command: c.Approve, by: str) -> Outcome:
+        question = self._question(command.experiment, command.source_sha)
+        if question.kind == "hold":
+            return self._keep(command.experiment, by, "")
+        decided = Decided(command.experiment, question.kind, "approve", by, "", question.source_sha)
+        return f"#{command.experiment} is approved", [decided], []
+
+    def _reject(self, command: c.Reject, by: str) -> Outcome:
+        question = self._question(command.experiment, command.source_sha)
+        decided = Decided(command.experiment, question.kind, "reject", by, command.why, question.source_sha)
+        events: list[Event] = [decided]
+        if question.kind == "hold":
+            events.append(StatusRevised(command.experiment, "rejected", by, command.why))
+        return f"#{command.experiment} is rejected", events, []
+
+    def _edit(self, command: c.Edit, by: str) -> Outcome:
+        question = self._question(command.experiment, None)
+        row = self.ledger.experiment(command.experiment)
+        if question.kind != "proposal" or row is None:
+            raise UsageError(
+                f"#{command.experiment} is past editing: reject it and say what you want instead"
+            )
+        candidate = parse(command.source, self.entry_of(row.task))
+        decided = Decided(command.experiment, "proposal", "edit", by, "", candidate.sha)
+        return f"#{command.experiment} goes on as edited", [decided], [command.source.encode()]
+
+    def _keep(self, experiment: int, by: str, why: str) -> Outcome:
+        events = lineage.keep(self.ledger, experiment, by, why)
+        last = events[-1]
+        if isinstance(last, StatusRevised):
+            return f"#{experiment} is not kept: {last.why}", events, []
+        return f"#{experiment} is kept and is the champion", events, []
+
+    def _say(self, command: c.Say, by: str) -> Outcome:
+        text = command.text.strip()
+        if not text or len(text) > IDEA_LIMIT:
+            raise UsageError(f"an idea has 1 to {IDEA_LIMIT} characters: say it in fewer words")
+        if command.scope not in ("next", "always", "from"):
+            raise UsageError("an idea is for `next`, `always` or `from` an experiment: choose one")
+        if command.scope == "from" and (
+            command.from_experiment is None or self.ledger.experiment(command.from_experiment) is None
+        ):
+            raise UsageError(
+                f"there is no experiment #{command.from_experiment} to start from: see `results`"
+            )
+        number = max((idea.id for idea in self.ledger.ideas()), default=0) + 1
+        said = IdeaSaid(number, text, command.scope, command.from_experiment, by)
+        return f"idea {number} is noted", [said], []
+
+    def _withdraw(self, idea: int, by: str) -> Outcome:
+        open_ideas = [row.id for row in self.ledger.ideas() if not row.withdrawn]
+        if idea not in open_ideas:
+            raise UsageError(f"there is no open idea {idea}: `kernel-lab ideas` lists them")
+        return f"idea {idea} is withdrawn", [IdeaWithdrawn(idea, by)], []
+
+    def _set_mode(self, mode: str, by: str) -> Outcome:
+        if mode not in MODES:
+            raise UsageError(f"unknown mode: use one of {', '.join(MODES)}")
+        self.mode = mode
+        events: list[Event] = [ModeChanged(mode, by)]
+        asked_kinds = {"ask": ("proposal", "keep"), "wins": ("keep",), "auto": ()}[mode]
+        for question in self.ledger.open_questions():
+            if question.kind != "hold" and question.kind not in asked_kinds:
+                events.append(
+                    Decided(
+                        question.experiment, question.kind, "approve", f"mode {mode}", "", question.source_sha
+                    )
+                )
+        return f"the mode is {mode}", events, []
+
+    def _pause(self, paused: bool, by: str) -> Outcome:
+        word = "paused" if paused else "running"
+        if self.paused == paused:
+            return f"the lab is {word} already", [], []
+        self.paused = paused
+        event = Paused(by) if paused else Resumed(by)
+        return ("the lab pauses after the running experiment" if paused else "the lab goes on"), [event], []

@@ -1,0 +1,345 @@
+"""One experiment from its proposal to its verdict, step by recorded step.
+
+    propose → lint → screen → quick check → (person) → trials → correctness → integrity → speed
+            → confirmation → (person) → keep | discard | held | …
+
+Each step is recorded as it ends, so that an engine that was killed resumes behind the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kernel_lab.engine.candidate import Candidate
+from kernel_lab.engine.control import Control
+from kernel_lab.engine.errors import CandidateInvalid, ProposerError
+from kernel_lab.engine.events import (
+    ApprovalRequested,
+    ChampionChanged,
+    Decided,
+    Event,
+    ExperimentFinished,
+    ExperimentStarted,
+    GateFinished,
+    IdeaUsed,
+    Proposed,
+    Refused,
+    Screened,
+    SpeedJudged,
+)
+from kernel_lab.engine.facts import Reason
+from kernel_lab.engine.judge import verdict
+from kernel_lab.engine.judge.cases import frozen_seed
+from kernel_lab.engine.judge.judge import GateResult, Judge
+from kernel_lab.engine.judge.static import Screening
+from kernel_lab.engine.proposers.base import Exhausted, Proposal, ProposalRequest, Proposer, Refusal
+from kernel_lab.engine.settle import TrialRound
+from kernel_lab.engine.steps import Steps
+
+Proof = Literal["correctness", "integrity", "confirm"]
+PROOFS: tuple[Proof, ...] = ("correctness", "integrity", "confirm")
+
+OUTPUT_LIMIT = 4_000
+"""Characters of a candidate's own output that go into the ledger; the whole lies in runs/N."""
+
+
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """The candidate to beat."""
+
+    experiment: int
+    candidate: Candidate
+    time_us: dict[str, float]
+
+
+class Turned(Exception):
+    """A gate turned the candidate down."""
+
+    def __init__(self, status: str, reasons: tuple[Reason, ...]) -> None:
+        super().__init__(status)
+        self.status = status
+        self.reasons = reasons
+
+
+class Experiment:
+    """Runs one experiment. `run` returns its verdict, or Exhausted if there was nothing to propose."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        judge: Judge,
+        control: Control,
+        champion: Champion,
+        seed_us: Mapping[str, float],
+        known: Mapping[str, int],
+        *,
+        lab_seed: int,
+        trials: int,
+        now: Callable[..., None],
+    ) -> None:
+        self.steps = steps
+        self.judge = judge
+        self.control = control
+        self.champion = champion
+        self.seed_us = seed_us
+        self.known = known
+        self.lab_seed = lab_seed
+        self.trials = trials
+        self.now = now
+        self.id = steps.experiment
+
+    async def run(
+        self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
+    ) -> ExperimentFinished | Exhausted:
+        """Every step in order; the verdict is recorded before it is returned."""
+        proposed = await self._propose(proposer, request, started)
+        if isinstance(proposed, Exhausted):
+            return proposed
+        source_sha: str | None = None
+        try:
+            if isinstance(proposed, Refused):
+                raise Turned("invalid", (proposed.reason,))
+            source_sha = proposed.source_sha
+            source = await self._admit(proposed)
+            source_sha = self.judge.parse(source).sha
+            source, status, reasons = await self._judge(proposed, source)
+            source_sha = self.judge.parse(source).sha
+        except Turned as turned:
+            status, reasons = turned.status, turned.reasons
+        return self._finish(status, reasons, source_sha)
+
+    async def judge_seed(self, source: str) -> None:
+        """A seed passes every gate but the keep rule, or Turned is raised."""
+        await self._early_gates(source)
+        screening = await self._screen(source)
+        for gate in PROOFS:
+            await self._prove(gate, source)
+        if self.steps.find(SpeedJudged) is None:
+            others = {"champion": screening.time_us, "seed": screening.time_us}
+            self.steps.record(SpeedJudged(self.id, self.judge.speed(screening, others)))
+
+    async def _propose(
+        self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
+    ) -> Proposed | Refused | Exhausted:
+        recorded = self.steps.find(Proposed) or self.steps.find(Refused)
+        if recorded is not None:
+            return recorded
+        self.now(phase="propose", text="")
+        text = ""
+
+        def say(piece: str) -> None:
+            nonlocal text
+            text = (text + piece)[-20_000:]
+            self.now(phase="propose", text=text)
+
+        try:
+            answer = await proposer.propose(request, say)
+        except ProposerError as error:
+            answer = Refusal(Reason("scope", "proposer", str(error)))
+        if isinstance(answer, Exhausted):
+            return answer
+        if isinstance(answer, Refusal):
+            refused = Refused(self.id, answer.reason)
+            self.steps.record(started, refused)
+            return refused
+        return self._record_proposal(answer, started)
+
+    def _record_proposal(self, proposal: Proposal, started: ExperimentStarted) -> Proposed | Refused:
+        try:
+            source_bytes = proposal.source.encode()
+            candidate = self.judge.parse(proposal.source)
+        except (CandidateInvalid, UnicodeEncodeError) as error:
+            refused = Refused(self.id, Reason("scope", "candidate", str(error)))
+            self.steps.record(started, refused)
+            return refused
+        event = Proposed(
+            experiment=self.id,
+            source_sha=candidate.sha,
+            description=proposal.description,
+            hypothesis=proposal.hypothesis,
+            prediction=proposal.prediction,
+            lever=proposal.lever,
+            trial_space={bucket: dict(space) for bucket, space in proposal.trial_space.items()},
+            ideas=proposal.ideas,
+        )
+        used: list[Event] = [IdeaUsed(idea, self.id) for idea in proposal.ideas]
+        self.steps.record(started, event, *used, blobs=[source_bytes])
+        return event
+
+    async def _admit(self, proposed: Proposed) -> str:
+        """Gates before a person sees it, then the person (mode ask). Returns the text that was let in."""
+        source = self._source(proposed.source_sha)
+        first = self.known.get(self.judge.parse(source).canonical_sha)
+        if first is not None and not proposed.trial_space:
+            raise Turned("discard", (Reason("scope", "repeat", f"the same code as #{first}"),))
+        await self._early_gates(source)
+        decided = self.steps.find(Decided, kind="proposal")
+        if decided is None and self.control.mode == "ask":
+            if self.steps.find(ApprovalRequested, kind="proposal") is None:
+                reason = f"mode ask: may #{self.id} be judged?"
+                self.steps.record(ApprovalRequested(self.id, "proposal", proposed.source_sha, reason))
+            self.now(phase="approval")
+            decided = await self.control.decision(self.id, "proposal")
+            self.steps.seen(decided)
+        if decided is None or decided.decision == "approve":
+            return source
+        if decided.decision == "reject":
+            raise Turned("rejected", (Reason("person", "reject", decided.why),))
+        source = self._source(decided.source_sha)
+        await self._early_gates(source)
+        return source
+
+    async def _early_gates(self, source: str) -> None:
+        sha = self.judge.parse(source).sha
+        self._gate(self._recorded("lint", sha) or self.judge.lint(source), sha)
+        await self._screen(source)
+        recorded = self._recorded("quick", sha)
+        if recorded is None:
+            self.now(phase="quick check")
+            seed = frozen_seed(self.lab_seed, self.id, sha)
+            recorded = await self.judge.quick(source, seed, self.steps.check_recorder(sha))
+        self._gate(recorded, sha)
+
+    async def _judge(self, proposed: Proposed, source: str) -> tuple[str, str, tuple[Reason, ...]]:
+        screening = await self._screen(source)
+        if proposed.trial_space:
+            source, reasons = await self._settle(proposed, source, screening)
+            if reasons:
+                return source, "discard", reasons
+            screening = await self._screen(source)
+        others = {"champion": self.champion.time_us, "seed": self.seed_us}
+        speed = self.judge.speed(screening, others)
+        decision = verdict.decide_estimated(speed)
+        judged = SpeedJudged(self.id, speed)
+        if decision.status != "discard":
+            for gate in PROOFS[:2]:
+                await self._prove(gate, source)
+        if self.steps.find(SpeedJudged) is None:
+            self.steps.record(judged)
+        self._gate_once("speed", decision.status == "keep", decision.status, decision.reasons, source)
+        if decision.status == "discard":
+            return source, "discard", decision.reasons
+        await self._prove("confirm", source)
+        if decision.status == "held":
+            return source, "held", decision.reasons
+        rejected = await self._ask_to_keep(source)
+        return (source, "rejected", rejected) if rejected else (source, "keep", decision.reasons)
+
+    async def _settle(
+        self, proposed: Proposed, source: str, screening: Screening
+    ) -> tuple[str, tuple[Reason, ...]]:
+        def on_trial(number: int, bucket: str) -> None:
+            self.now(phase="trials", trial=number, trials=self.trials, bucket=bucket)
+
+        round_ = TrialRound(
+            self.steps,
+            self.judge,
+            proposed,
+            self.judge.parse(source),
+            self.champion.candidate,
+            self.champion.time_us,
+            screening.time_us,
+            seed=frozen_seed(self.lab_seed, self.id, proposed.source_sha),
+            budget=self.trials,
+            on_trial=on_trial,
+        )
+        settled = await round_.run()
+        return settled.source, settled.reasons
+
+    async def _prove(self, gate: Proof, source: str) -> None:
+        sha = self.judge.parse(source).sha
+        result = self._recorded(gate, sha)
+        if result is None:
+            self.now(phase=gate)
+            seed = frozen_seed(self.lab_seed, self.id, sha)
+            step = {
+                "correctness": self.judge.correctness,
+                "integrity": self.judge.integrity,
+                "confirm": self.judge.confirm,
+            }[gate]
+            result = await step(source, seed, self.steps.check_recorder(sha))
+        self._gate(result, sha)
+
+    async def _ask_to_keep(self, source: str) -> tuple[Reason, ...]:
+        """Empty if the win may be kept."""
+        decided = self.steps.find(Decided, kind="keep")
+        if decided is None and self.control.mode in ("wins", "ask"):
+            if self.steps.find(ApprovalRequested, kind="keep") is None:
+                speed = self.steps.find(SpeedJudged)
+                gain = speed.speed.score["champion"] if speed else float("nan")
+                reason = f"a win of {gain:.3f} × the champion (estimated): keep #{self.id}?"
+                sha = self.judge.parse(source).sha
+                self.steps.record(ApprovalRequested(self.id, "keep", sha, reason))
+            self.now(phase="approval")
+            decided = await self.control.decision(self.id, "keep")
+            self.steps.seen(decided)
+        if decided is not None and decided.decision == "reject":
+            return (Reason("person", "reject", decided.why),)
+        return ()
+
+    async def _screen(self, source: str) -> Screening:
+        """Compile, record once. The host answers repeats from its cache, so a resumed step costs little."""
+        sha = self.judge.parse(source).sha
+        recorded = self._recorded("screen", sha)
+        if recorded is not None and not recorded.passed:
+            self._gate(recorded, sha)
+        self.now(phase="screen")
+        gate, screening = await self.judge.screen(source)
+        if gate.passed and self.steps.find(Screened, source_sha=sha) is None:
+            self.steps.record(Screened(self.id, sha, screening.launches, screening.time_us))
+        self._gate(recorded or gate, sha)
+        return screening
+
+    def _recorded(self, gate: str, sha: str) -> GateResult | None:
+        event = self.steps.find(GateFinished, gate=gate, source_sha=sha)
+        if event is None:
+            return None
+        return GateResult(gate, event.passed, event.status, event.reasons, (), event.facts, event.seconds)
+
+    def _gate(self, result: GateResult, sha: str) -> None:
+        """Record a gate once and stop at one that failed."""
+        if self.steps.find(GateFinished, gate=result.gate, source_sha=sha) is None:
+            facts = dict(result.facts)
+            if "output" in facts:
+                facts["output"] = str(facts["output"])[-OUTPUT_LIMIT:]
+            self.steps.record(
+                GateFinished(
+                    self.id,
+                    result.gate,
+                    result.passed,
+                    result.status,
+                    result.reasons,
+                    facts,
+                    result.seconds,
+                    sha,
+                )
+            )
+        if not result.passed:
+            raise Turned(result.status or "crash", result.reasons)
+
+    def _gate_once(
+        self, gate: str, passed: bool, status: str, reasons: tuple[Reason, ...], source: str
+    ) -> None:
+        sha = self.judge.parse(source).sha
+        if self.steps.find(GateFinished, gate=gate, source_sha=sha) is None:
+            asked = None if passed else status
+            self.steps.record(GateFinished(self.id, gate, passed, asked, reasons, {}, 0.0, sha))
+
+    def _finish(self, status: str, reasons: tuple[Reason, ...], source_sha: str | None) -> ExperimentFinished:
+        finished = ExperimentFinished(self.id, status, reasons, source_sha)
+        events: list[Event] = [finished]
+        if status == "keep":
+            task = self.judge.task.name
+            why = reasons[0].detail if reasons else ""
+            events.append(ChampionChanged(task, self.id, self.champion.experiment, why))
+        if status == "held" and source_sha:
+            events.append(
+                ApprovalRequested(self.id, "hold", source_sha, reasons[0].detail if reasons else "")
+            )
+        self.steps.record(*events)
+        return finished
+
+    def _source(self, sha: str) -> str:
+        return self.steps.ledger.blob(sha).decode()

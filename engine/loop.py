@@ -1,0 +1,359 @@
+"""The research loop of one lab: whose turn it is, one experiment after the other, until there is a reason to stop.
+
+    seeds → (propose → judge → decide → record)* → stop | budget | hours | exhausted
+
+The loop keeps no state of its own: what to do next follows from the ledger, so a resumed lab goes on where
+it was. One experiment runs at a time; commands are obeyed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kernel_lab.engine.candidate import Candidate, parse
+from kernel_lab.engine.control import Control
+from kernel_lab.engine.errors import LabError, UsageError
+from kernel_lab.engine.events import (
+    ChampionChanged,
+    EngineStopped,
+    Event,
+    ExperimentFinished,
+    ExperimentStarted,
+    LabCreated,
+    Proposed,
+    Screened,
+    SpaceExplored,
+)
+from kernel_lab.engine.experiment import Champion, Experiment, Turned
+from kernel_lab.engine.facts import Prediction, Reason
+from kernel_lab.engine.judge.judge import Judge
+from kernel_lab.engine.judge.static import StaticDevice
+from kernel_lab.engine.lab import Lab
+from kernel_lab.engine.ledger import repo
+from kernel_lab.engine.ledger.views import ExperimentRow
+from kernel_lab.engine.profiles import GpuProfile, ModelProfile
+from kernel_lab.engine.proposers.base import (
+    Exhausted,
+    PastExperiment,
+    ProposalRequest,
+    Proposer,
+)
+from kernel_lab.engine.steps import Steps
+from kernel_lab.engine.tasks import TaskSpec, workload_matrix
+
+
+class Loop:
+    """One lab's research. `run` returns the event that ended it."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        device: StaticDevice,
+        gpu: GpuProfile,
+        model: ModelProfile,
+        tasks: Mapping[str, TaskSpec],
+        proposer: Proposer,
+    ) -> None:
+        self.lab = lab
+        self.ledger = lab.ledger
+        self.device = device
+        self.gpu = gpu
+        self.model = model
+        self.tasks = dict(tasks)
+        self.proposer = proposer
+        self.started_at = time.monotonic()
+        self.exhausted: dict[str, str] = {}
+        self._judges: dict[str, Judge] = {}
+        self._canonicals: dict[str, str] = {}
+        mode = self.ledger.view().mode or lab.config.mode
+        self.control = Control(self.ledger, lambda task: self.tasks[task].entry, mode)
+
+    async def run(self) -> EngineStopped:
+        """Research until something ends it. A LabError is recorded as the reason and raised."""
+        serving = asyncio.create_task(self.control.serve())
+        stopping = asyncio.create_task(self.control.stop_now.wait())
+        working = asyncio.create_task(self._work())
+        try:
+            await asyncio.wait({working, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+            if not working.done():
+                working.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await working
+                return self._stopped(
+                    "stop", "stopped in the middle of an experiment; it resumes from its last step"
+                )
+            return working.result()
+        except LabError as error:
+            self._stopped("error", str(error))
+            raise
+        finally:
+            self.ledger.set_now({})
+            for task in (serving, stopping, working):
+                task.cancel()
+            await asyncio.gather(serving, stopping, working, return_exceptions=True)
+
+    async def _work(self) -> EngineStopped:
+        self._create()
+        repo.sync(self.ledger, self.lab.path / "repo")
+        for task in self.tasks.values():
+            await self._seed(task)
+        while True:
+            await self.control.runnable()
+            if self.control.stopping:
+                return self._stopped("stop", "stopped by a person")
+            ended = self._limit()
+            if ended is not None:
+                return ended
+            await self._one(self._next_task())
+
+    def _create(self) -> None:
+        """Record what the lab is, once: its matrix is part of every score."""
+        matrices: dict[str, list[dict[str, Any]]] = {}
+        left_out: list[str] = []
+        for name, task in self.tasks.items():
+            matrix, missing = workload_matrix(task, self.model, self.gpu)
+            if not matrix:
+                raise UsageError(f"no workload of {name} fits {self.gpu.title}: choose another task or model")
+            matrices[name] = matrix
+            left_out.extend(line for line in missing if line not in left_out)
+        created = next(
+            (r.event for r in self.ledger.records(types=("lab_created",)) if isinstance(r.event, LabCreated)),
+            None,
+        )
+        if created is None:
+            config = self.lab.config.to_dict()
+            self.ledger.append(
+                [
+                    LabCreated(
+                        lab=self.lab.name,
+                        device_kind="static",
+                        gpu=self.gpu.name,
+                        model=self.model.name,
+                        tasks=tuple(self.tasks),
+                        config=config,
+                        workloads=matrices,
+                        left_out=tuple(left_out),
+                    )
+                ]
+            )
+        else:
+            matrices = created.workloads
+        self._judges = {name: Judge(self.device, task, matrices[name]) for name, task in self.tasks.items()}
+
+    async def _seed(self, task: TaskSpec) -> None:
+        """Judge the seed kernel of a task; it must pass, since everything is measured against it."""
+        rows = self.ledger.experiments(task=task.name)
+        row = next((row for row in rows if row.parent is None), None)
+        if row is not None and row.status == "seed":
+            return
+        number = row.id if row else self._next_id()
+        judge = self._judges[task.name]
+        steps = Steps(self.ledger, number)
+        source = self._seed_source(task)
+        candidate = judge.parse(source)
+        if steps.find(ExperimentStarted) is None:
+            steps.record(
+                ExperimentStarted(number, task.name, None, "seed"),
+                Proposed(
+                    experiment=number,
+                    source_sha=candidate.sha,
+                    description="The kernel that everything is compared with.",
+                    hypothesis="",
+                    prediction=Prediction(None, None),
+                    lever="seed",
+                ),
+                blobs=[source.encode()],
+            )
+        self._now(number, task.name)(phase="seed")
+        experiment = self._experiment(steps, judge, Champion(number, candidate, {}), {}, {})
+        try:
+            await experiment.judge_seed(source)
+        except Turned as turned:
+            why = "; ".join(f"{r.gate} {r.probe}: {r.detail}" for r in turned.reasons[:2])
+            raise UsageError(
+                f"the seed of {task.name} does not pass ({why}): mend the file and start again"
+            ) from None
+        steps.record(
+            ExperimentFinished(number, "seed", (), candidate.sha),
+            ChampionChanged(task.name, number, None, "the seed"),
+        )
+        repo.sync(self.ledger, self.lab.path / "repo")
+
+    def _seed_source(self, task: TaskSpec) -> str:
+        recorded = next((r for r in self.ledger.experiments(task=task.name) if r.parent is None), None)
+        if recorded is not None and recorded.source_sha:
+            return self.ledger.blob(recorded.source_sha).decode()
+        own = self.lab.seed_file(task.name)
+        return own if own is not None else task.seed_source
+
+    async def _one(self, task: TaskSpec) -> None:
+        """One experiment of `task`; a kill ends it with the verdict `interrupted`."""
+        left_open = self._open_experiment()
+        number = left_open.id if left_open else self._next_id()
+        judge = self._judges[task.name]
+        steps = Steps(self.ledger, number)
+        rows = {row.id: row for row in self.ledger.experiments(task=task.name)}
+        champion_id = rows[number].parent if number in rows else self.ledger.view().champions[task.name]
+        if champion_id is None:
+            raise UsageError(f"#{number} has no parent: the ledger is damaged; run `kernel-lab doctor`")
+        champion_row = rows[champion_id]
+        champion = await self._champion(judge, champion_row)
+        seed_row = next(row for row in rows.values() if row.parent is None)
+        seed_us = (await self._champion(judge, seed_row)).time_us
+        history = self._history(task, exclude=number)
+        known = {past.canonical_sha: past.id for past in reversed(history) if past.canonical_sha}
+        request = ProposalRequest(
+            experiment=number,
+            task=task,
+            gpu=self.gpu,
+            model=self.model,
+            champion=champion_row,
+            champion_source=champion.candidate.source,
+            history=tuple(history),
+            ideas=tuple(self._ideas()),
+            seed=self.lab.config.seed,
+            trials=self.lab.config.trials,
+        )
+        experiment = self._experiment(steps, judge, champion, seed_us, known)
+        started = ExperimentStarted(number, task.name, champion_id, self.proposer.name)
+        running = asyncio.create_task(experiment.run(self.proposer, request, started))
+        killing = asyncio.create_task(self.control.kill.wait())
+        try:
+            await asyncio.wait({running, killing}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running
+                self._interrupt(steps, started)
+                return
+            answer = running.result()
+        finally:
+            self.control.kill.clear()
+            for waiting in (running, killing):
+                waiting.cancel()
+            await asyncio.gather(running, killing, return_exceptions=True)
+            self.ledger.set_now({})
+        if isinstance(answer, Exhausted):
+            self._explored(task.name, answer.text)
+            return
+        repo.sync(self.ledger, self.lab.path / "repo")
+
+    def _interrupt(self, steps: Steps, started: ExperimentStarted) -> None:
+        events: list[Event] = [] if steps.find(ExperimentStarted) else [started]
+        reason = Reason("person", "kill", "ended by a person in the middle")
+        steps.record(*events, ExperimentFinished(steps.experiment, "interrupted", (reason,), None))
+
+    def _explored(self, task: str, text: str) -> None:
+        self.exhausted[task] = text
+        last = [r.event for r in self.ledger.records(types=("space_explored",))]
+        if not any(isinstance(e, SpaceExplored) and e.task == task and e.text == text for e in last):
+            self.ledger.append([SpaceExplored(task, text)])
+
+    async def _champion(self, judge: Judge, row: ExperimentRow) -> Champion:
+        source = self.ledger.blob(row.source_sha or "").decode()
+        recorded = Steps(self.ledger, row.id).find(Screened, source_sha=row.source_sha)
+        if recorded is None:
+            raise UsageError(f"#{row.id} has no times: the ledger is damaged; run `kernel-lab doctor`")
+        return Champion(row.id, judge.parse(source), recorded.time_us)
+
+    def _history(self, task: TaskSpec, exclude: int) -> list[PastExperiment]:
+        history = []
+        for row in self.ledger.experiments(task=task.name):
+            if row.id == exclude:
+                continue
+            source = self.ledger.blob(row.source_sha).decode() if row.source_sha else ""
+            canonical = self._canonical(source, task.entry) if source else ""
+            history.append(
+                PastExperiment(
+                    id=row.id,
+                    task=row.task,
+                    parent=row.parent,
+                    status=row.status,
+                    lever=row.lever,
+                    description=row.description,
+                    source_sha=row.source_sha,
+                    canonical_sha=canonical,
+                    score_vs_parent=row.score.get("champion"),
+                    trials=tuple(self.ledger.trials(row.id)),
+                )
+            )
+        return history
+
+    def _canonical(self, source: str, entry: str) -> str:
+        known = self._canonicals.get(source)
+        if known is None:
+            candidate: Candidate = parse(source, entry)
+            known = self._canonicals[source] = candidate.canonical_sha
+        return known
+
+    def _ideas(self) -> list[Any]:
+        return [idea for idea in self.ledger.ideas() if idea.waiting]
+
+    def _experiment(
+        self,
+        steps: Steps,
+        judge: Judge,
+        champion: Champion,
+        seed_us: Mapping[str, float],
+        known: Mapping[str, int],
+    ) -> Experiment:
+        return Experiment(
+            steps,
+            judge,
+            self.control,
+            champion,
+            seed_us,
+            known,
+            lab_seed=self.lab.config.seed,
+            trials=self.lab.config.trials,
+            now=self._now(steps.experiment, judge.task.name),
+        )
+
+    def _now(self, experiment: int, task: str) -> Any:
+        def update(**fields: Any) -> None:
+            since = time.time()
+            self.ledger.set_now({"experiment": experiment, "task": task, "since": since, **fields})
+
+        return update
+
+    def _next_id(self) -> int:
+        return self.ledger.last_experiment() + 1
+
+    def _open_experiment(self) -> ExperimentRow | None:
+        """The experiment that a killed engine left in the middle."""
+        return next((row for row in self.ledger.running() if row.parent is not None), None)
+
+    def _next_task(self) -> TaskSpec:
+        """The task of an open experiment, else the one with the fewest experiments among those not explored."""
+        left_open = self._open_experiment()
+        if left_open is not None:
+            return self.tasks[left_open.task]
+        counts = {name: 0 for name in self.tasks if name not in self.exhausted}
+        for row in self.ledger.experiments():
+            if row.task in counts and row.parent is not None:
+                counts[row.task] += 1
+        return self.tasks[min(counts, key=lambda name: counts[name])]
+
+    def _limit(self) -> EngineStopped | None:
+        config = self.lab.config
+        done = sum(
+            1 for row in self.ledger.experiments() if row.parent is not None and row.status != "running"
+        )
+        if self._open_experiment() is None and config.budget is not None and done >= config.budget:
+            return self._stopped("budget", f"all {config.budget} experiments of the budget are done")
+        if config.hours is not None and time.monotonic() - self.started_at >= config.hours * 3600:
+            return self._stopped("hours", f"{config.hours} hours are over")
+        if len(self.exhausted) == len(self.tasks):
+            return self._stopped("exhausted", "; ".join(sorted(set(self.exhausted.values()))))
+        return None
+
+    def _stopped(self, reason: str, text: str) -> EngineStopped:
+        event = EngineStopped(reason, text)
+        self.ledger.append([event])
+        return event
