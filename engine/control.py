@@ -149,9 +149,7 @@ class Control:
         question = self._question(command.experiment, None)
         row = self.ledger.experiment(command.experiment)
         if question.kind != "proposal" or row is None:
-            raise UsageError(
-                f"#{command.experiment} is past editing: reject it and say what you want instead"
-            )
+            raise UsageError(f"#{command.experiment} is past editing: reject it and say what is wanted")
         candidate = parse(command.source, self.entry_of(row.task))
         decided = Decided(command.experiment, "proposal", "edit", by, "", candidate.sha)
         return f"#{command.experiment} goes on as edited", [decided], [command.source.encode()]
@@ -173,7 +171,7 @@ class Control:
             command.from_experiment is None or self.ledger.experiment(command.from_experiment) is None
         ):
             raise UsageError(
-                f"there is no experiment #{command.from_experiment} to start from: see `results`"
+                f"there is no experiment #{command.from_experiment} to start from; see `results`"
             )
         number = max((idea.id for idea in self.ledger.ideas()), default=0) + 1
         said = IdeaSaid(number, text, command.scope, command.from_experiment, by)

@@ -27,7 +27,9 @@ Verdict = Literal[
 ]
 VERDICTS: tuple[Verdict, ...] = Verdict.__args__  # type: ignore[attr-defined]
 
-Gate = Literal["scope", "lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm", "person"]
+Gate = Literal[
+    "scope", "lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm", "person"
+]
 GATES: tuple[Gate, ...] = Gate.__args__  # type: ignore[attr-defined]
 
 ScoreKind = Literal["measured", "estimated"]

@@ -1,4 +1,4 @@
-"""The research loop of one lab: whose turn it is, one experiment after the other, until there is a reason to stop.
+"""The research loop of one lab: one experiment after the other, until there is a reason to stop.
 
     seeds → (propose → judge → decide → record)* → stop | budget | hours | exhausted
 
@@ -85,9 +85,7 @@ class Loop:
                 working.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await working
-                return self._stopped(
-                    "stop", "stopped in the middle of an experiment; it resumes from its last step"
-                )
+                return self._stopped("stop", "stopped in an experiment; it resumes from its last step")
             return working.result()
         except LabError as error:
             self._stopped("error", str(error))
@@ -122,11 +120,8 @@ class Loop:
                 raise UsageError(f"no workload of {name} fits {self.gpu.title}: choose another task or model")
             matrices[name] = matrix
             left_out.extend(line for line in missing if line not in left_out)
-        created = next(
-            (r.event for r in self.ledger.records(types=("lab_created",)) if isinstance(r.event, LabCreated)),
-            None,
-        )
-        if created is None:
+        view = self.ledger.view()
+        if view.created is None:
             config = self.lab.config.to_dict()
             self.ledger.append(
                 [
@@ -143,7 +138,7 @@ class Loop:
                 ]
             )
         else:
-            matrices = created.workloads
+            matrices = view.workloads
         self._judges = {name: Judge(self.device, task, matrices[name]) for name, task in self.tasks.items()}
 
     async def _seed(self, task: TaskSpec) -> None:
@@ -251,8 +246,7 @@ class Loop:
 
     def _explored(self, task: str, text: str) -> None:
         self.exhausted[task] = text
-        last = [r.event for r in self.ledger.records(types=("space_explored",))]
-        if not any(isinstance(e, SpaceExplored) and e.task == task and e.text == text for e in last):
+        if self.ledger.view().explored.get(task) != text:
             self.ledger.append([SpaceExplored(task, text)])
 
     async def _champion(self, judge: Judge, row: ExperimentRow) -> Champion:
@@ -330,7 +324,7 @@ class Loop:
         return next((row for row in self.ledger.running() if row.parent is not None), None)
 
     def _next_task(self) -> TaskSpec:
-        """The task of an open experiment, else the one with the fewest experiments among those not explored."""
+        """The task of an open experiment, else the one with the fewest experiments that is not explored."""
         left_open = self._open_experiment()
         if left_open is not None:
             return self.tasks[left_open.task]
