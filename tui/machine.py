@@ -21,8 +21,6 @@ from kernel_lab.engine.errors import EnvironmentProblem
 TORCH_AT_LEAST = (2, 11)
 TRITON_AT_LEAST = (3, 6)
 NVIDIA_SMI_TIMEOUT_S = 10.0
-OTHER_CARDS = {"ti", "super", "laptop", "mobile", "max"}
-"""Words after a card's name that make it another chip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +64,6 @@ def tool_output(command: Sequence[str], timeout_s: float = NVIDIA_SMI_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-def profile_for(gpu_name: str, profiles: Sequence[str]) -> str | None:
-    """The profile among `profiles` (names such as `rtx3060`) that describes a card, if one does."""
-    words = re.findall(r"[a-z]+|\d+[a-z]*", gpu_name.lower().replace("nvidia", "").replace("geforce", ""))
-    spans = {
-        "".join(words[start:end])
-        for start in range(len(words))
-        for end in range(start + 1, len(words) + 1)
-        if not OTHER_CARDS.intersection(words[end : end + 1])
-    }
-    fitting = [profile for profile in profiles if re.sub(r"[^a-z0-9]", "", profile.lower()) in spans]
-    return max(fitting, key=len, default=None)
 
 
 def installed_version(package: str) -> str | None:

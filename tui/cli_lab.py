@@ -1,0 +1,29 @@
+"""Finding and opening the lab that a command is about."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.lab import Lab, open_lab, resolve_lab
+from kernel_lab.engine.ledger.views import ExperimentRow
+
+
+@contextlib.contextmanager
+def reading(options: argparse.Namespace) -> Iterator[Lab]:
+    """The lab named by `--lab`, or the last used one, open for reading."""
+    lab = open_lab(resolve_lab(options.lab), readonly=True)
+    with contextlib.closing(lab):
+        yield lab
+
+
+def experiment_of(lab: Lab, number: int) -> ExperimentRow:
+    """Experiment `number`. Raises UsageError."""
+    row = lab.ledger.experiment(number)
+    if row is None:
+        last = lab.ledger.last_experiment()
+        known = f"they go from 1 to {last}" if last else "it has none yet"
+        raise UsageError(f"there is no experiment {number} in {lab.path}: {known}; see `kernel-lab results`")
+    return row

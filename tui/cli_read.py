@@ -1,0 +1,295 @@
+"""Commands that only read: labs, results, ideas, profiles, paths."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kernel_lab.engine.errors import ProfileError, UsageError
+from kernel_lab.engine.ledger.views import ExperimentRow, LabView
+from kernel_lab.tui import output
+from kernel_lab.tui.cli_lab import reading
+
+TSV_COLUMNS = (
+    "commit",
+    "score",
+    "status",
+    "description",
+    "experiment",
+    "task",
+    "parent",
+    "score_kind",
+    "vs_seed",
+    "trials",
+    "proposer",
+)
+
+
+def results(options: argparse.Namespace) -> int:
+    """Every experiment of a lab, seeds first."""
+    with reading(options) as lab:
+        view = lab.ledger.view()
+        rows = sorted(lab.ledger.experiments(), key=lambda row: (row.parent is not None, row.id))
+        path = lab.path
+    if options.json:
+        output.print_json(
+            {
+                "lab": path,
+                "device": device(view),
+                "champions": view.champions,
+                "experiments": [_result(row) for row in rows],
+            }
+        )
+    elif options.tsv:
+        print(output.tsv(TSV_COLUMNS, [_tsv_row(row) for row in rows]))
+    else:
+        _print_results(path, view, rows)
+    return 0
+
+
+def device(view: LabView) -> str:
+    """The device in words: `rtx3060 (static)`."""
+    return f"{view.gpu} ({view.device_kind})" if view.gpu else ""
+
+
+def _result(row: ExperimentRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "task": row.task,
+        "parent": row.parent,
+        "status": row.status,
+        "score": row.score.get("fa2"),
+        "score_kind": row.score_kind,
+        "vs_seed": row.score.get("seed"),
+        "ci": row.ci.get("fa2"),
+        "trials": row.trials,
+        "proposer": row.proposer,
+        "description": row.description,
+        "commit": row.commit,
+        "reasons": row.reasons,
+    }
+
+
+def _tsv_row(row: ExperimentRow) -> list[Any]:
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.6f}"
+
+    return [
+        row.commit,
+        number(row.score.get("fa2")),
+        row.status,
+        row.description,
+        row.id,
+        row.task,
+        row.parent,
+        row.score_kind,
+        number(row.score.get("seed")),
+        row.trials,
+        row.proposer,
+    ]
+
+
+def _print_results(path: Path, view: LabView, rows: list[ExperimentRow]) -> None:
+    print(f"{path} · {device(view)} · {view.model}")
+    if view.device_kind == "static":
+        print("~ marks estimates: no number here was measured")
+    champions = {number: task for task, number in view.champions.items()}
+    cells = [
+        [
+            f"#{row.id}{'*' if row.id in champions else ''}",
+            row.task,
+            "" if row.parent is None else f"#{row.parent}",
+            row.status,
+            output.ratio(row.score.get("seed"), row.score_kind),
+            output.ratio(row.score.get("fa2"), row.score_kind),
+            row.trials or "",
+            row.proposer,
+            row.description,
+        ]
+        for row in rows
+    ]
+    headers = ["#", "task", "from", "status", "× seed", "× FA2", "trials", "by", "what"]
+    print(output.table(headers, cells, right=(4, 5, 6)))
+    for number, task in sorted(champions.items()):
+        print(f"* champion of {task}: #{number}")
+
+
+def labs(options: argparse.Namespace) -> int:
+    """The labs on this machine, the last used first."""
+    from kernel_lab.engine.lab import list_labs
+
+    found = [_summary(path) for path in list_labs()]
+    if options.json:
+        output.print_json({"labs": found})
+    elif not found:
+        print("no labs yet: `kernel-lab run` starts one")
+    else:
+        rows = [
+            [
+                lab["name"],
+                lab["device"],
+                lab["model"],
+                ", ".join(lab["tasks"]),
+                lab["experiments"],
+                "running" if lab["engine_alive"] else lab["problem"] or "",
+                lab["path"],
+            ]
+            for lab in found
+        ]
+        headers = ["lab", "device", "model", "tasks", "experiments", "", "folder"]
+        print(output.table(headers, rows, right=(4,)))
+    return 0
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    """One lab's line; a lab that cannot be read is listed with its problem."""
+    from contextlib import closing
+
+    from kernel_lab.engine.errors import LabError
+    from kernel_lab.engine.lab import open_lab
+
+    summary: dict[str, Any] = {
+        "name": path.name,
+        "path": path,
+        "device": "",
+        "model": "",
+        "tasks": [],
+        "experiments": 0,
+        "kept": 0,
+        "champions": {},
+        "engine_alive": False,
+        "problem": None,
+    }
+    try:
+        with closing(open_lab(path, readonly=True)) as lab:
+            view = lab.ledger.view()
+            summary |= {
+                "device": device(view) or lab.config.gpu,
+                "model": view.model or lab.config.model,
+                "tasks": view.tasks or lab.config.tasks,
+                "experiments": sum(view.counts.values()),
+                "kept": view.counts.get("keep", 0),
+                "champions": view.champions,
+                "engine_alive": view.engine_alive,
+            }
+    except LabError as error:
+        summary["problem"] = str(error)
+    return summary
+
+
+def ideas(options: argparse.Namespace) -> int:
+    """What people said and which experiments answered it."""
+    if options.withdraw is not None:
+        from kernel_lab.engine.commands import Withdraw
+        from kernel_lab.tui.cli_steer import send
+
+        return send(options, Withdraw(options.withdraw))
+    with reading(options) as lab:
+        rows = lab.ledger.ideas()
+    if options.json:
+        output.print_json({"ideas": rows})
+    elif not rows:
+        print('no ideas yet: `kernel-lab say "…"` tells the proposer one')
+    else:
+        cells = []
+        for row in rows:
+            used = ", ".join(f"#{number}" for number in row.used_by)
+            state = "withdrawn" if row.withdrawn else f"used by {used}" if used else "waiting"
+            scope = f"from #{row.from_experiment}" if row.scope == "from" else row.scope
+            cells.append([row.id, scope, state, row.by, row.text])
+        print(output.table(["idea", "for", "state", "by", "text"], cells, right=(0,)))
+    return 0
+
+
+def profiles(options: argparse.Namespace) -> int:
+    """List, show or validate GPU and model profiles."""
+    if options.action == "show":
+        return _show_profile(options)
+    if options.action == "validate":
+        return _validate_profiles(options)
+    if options.name:
+        raise UsageError(f"`profiles list` takes no name: use `kernel-lab profiles show {options.name}`")
+    from kernel_lab.engine.profiles import list_gpus, list_models
+
+    found = {"gpus": list_gpus(), "models": list_models()}
+    if options.json:
+        output.print_json(found)
+        return 0
+    for kind, entries in found.items():
+        cells = [
+            [
+                entry.name,
+                entry.title,
+                "your own" if entry.origin == "user" else "",
+                entry.problem or entry.detail,
+            ]
+            for entry in entries
+        ]
+        print(output.table([kind, "", "", ""], cells))
+        print()
+    return 0
+
+
+def _show_profile(options: argparse.Namespace) -> int:
+    from kernel_lab.engine.profiles import list_gpus, list_models, load_gpu, load_model
+
+    if not options.name:
+        raise UsageError(
+            "which profile? `kernel-lab profiles` lists the names, `profiles show NAME` shows one"
+        )
+    models = {entry.name for entry in list_models()}
+    gpus = {entry.name for entry in list_gpus()}
+    if options.name not in models | gpus:
+        raise ProfileError(f"unknown profile {options.name!r}: `kernel-lab profiles` lists the names")
+    profile = load_model(options.name) if options.name in models else load_gpu(options.name)
+    if options.json:
+        output.print_json(profile)
+        return 0
+    for name, value in output.plain(profile).items():
+        if name != "notes":
+            print(output.clean(f"{name:<20} {value}"))
+    print()
+    print(output.clean(profile.notes.strip(), keep_lines=True))
+    return 0
+
+
+def _validate_profiles(options: argparse.Namespace) -> int:
+    """Exit status 2 with the first problem if a profile is wrong; each problem names its line."""
+    from kernel_lab.engine.profiles import list_gpus, list_models
+
+    entries = [*list_gpus(), *list_models()]
+    if options.name:
+        wanted = Path(options.name).stem
+        entries = [entry for entry in entries if entry.name == wanted or str(entry.path) == options.name]
+        if not entries:
+            raise ProfileError(f"unknown profile {options.name!r}: `kernel-lab profiles` lists the names")
+    problems = [entry for entry in entries if entry.problem]
+    if options.json:
+        output.print_json({"valid": not problems, "profiles": entries})
+    else:
+        for entry in entries:
+            print(output.clean(f"{'✗' if entry.problem else '✓'} {entry.name}: {entry.problem or 'valid'}"))
+    if problems:
+        count = f"{len(problems)} profile{'s are' if len(problems) > 1 else ' is'} wrong"
+        raise ProfileError(f"{count}: {problems[0].problem}")
+    return 0
+
+
+def paths(options: argparse.Namespace) -> int:
+    """Where kernel-lab keeps its files."""
+    from kernel_lab.engine import paths as places
+
+    found = {
+        "settings": places.config_dir(),
+        "profiles": places.config_dir() / "profiles",
+        "labs": places.data_dir(),
+        "state": places.state_dir(),
+        "cache": places.cache_dir(),
+    }
+    if options.json:
+        output.print_json(found)
+    else:
+        for name, path in found.items():
+            print(f"{name:<10} {path}")
+    return 0
