@@ -73,4 +73,6 @@ def _wrap(value: Any) -> Any:
 
 
 def _unwrap(value: dict[str, Any]) -> Any:
-    return float(value[_NUMBER]) if value.keys() == {_NUMBER} else value
+    if value.keys() == {_NUMBER} and value[_NUMBER] in ("inf", "-inf", "nan"):
+        return float(value[_NUMBER])
+    return value

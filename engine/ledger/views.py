@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kernel_lab.engine.events import SpeedJudged, build
+from kernel_lab.engine.events import SpeedJudged, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
 from kernel_lab.engine.ledger.records import loads
 
@@ -156,10 +156,8 @@ class LabView:
     """Why the engine last stopped on purpose; None while none did since the last start."""
 
 
-EXPERIMENT_COLUMNS = (
-    "id, task, parent, proposer, status, description, hypothesis, lever, prediction, source_sha, reasons, "
-    "score, ci, score_kind, trials, started, finished, commit_id, phase, ideas, proposed_sha"
-)
+_FIELDS = tuple(item.name for item in fields(ExperimentRow))
+_COLUMNS = ", ".join("commit_id" if name == "commit" else name for name in _FIELDS)
 
 
 class Views:
@@ -190,14 +188,14 @@ class Views:
                 parameters.append(value)
         order = "ASC" if after is not None else "DESC"
         rows = self.fetch(
-            f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE {' AND '.join(where)} "  # noqa: S608
+            f"SELECT {_COLUMNS} FROM experiments WHERE {' AND '.join(where)} "  # noqa: S608
             f"ORDER BY id {order} LIMIT ?",
             [*parameters, -1 if limit is None else limit],
         )
         return [_experiment(row) for row in (rows if order == "ASC" else reversed(rows))]
 
     def experiment(self, n: int) -> ExperimentRow | None:
-        rows = self.fetch(f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE id = ?", (n,))  # noqa: S608
+        rows = self.fetch(f"SELECT {_COLUMNS} FROM experiments WHERE id = ?", (n,))  # noqa: S608
         return _experiment(rows[0]) if rows else None
 
     def last_experiment(self) -> int:
@@ -207,7 +205,7 @@ class Views:
     def running(self) -> list[ExperimentRow]:
         """Experiments without a verdict, in ascending order."""
         rows = self.fetch(
-            f"SELECT {EXPERIMENT_COLUMNS} FROM experiments WHERE status = ? ORDER BY id",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM experiments WHERE status = ? ORDER BY id",  # noqa: S608
             (RUNNING,),
         )
         return [_experiment(row) for row in rows]
@@ -234,10 +232,13 @@ class Views:
     def trials(self, n: int) -> list[TrialRow]:
         rows = self.fetch(
             "SELECT experiment, trial, bucket, setting, status, vs_parent, time_us, detail "
-            "FROM trials WHERE experiment = ? ORDER BY trial",
+            "FROM trials WHERE experiment = ? ORDER BY trial, bucket",
             (n,),
         )
-        return [TrialRow(*row[:3], loads(row[3]), *row[4:6], loads(row[6]), row[7]) for row in rows]
+        return [
+            TrialRow(experiment, trial, bucket, loads(setting), status, vs_parent, loads(time_us), detail)
+            for experiment, trial, bucket, setting, status, vs_parent, time_us, detail in rows
+        ]
 
     def checks(self, n: int) -> list[CheckRow]:
         """Checks of one experiment in the order in which they ended."""
@@ -251,8 +252,8 @@ class Views:
     def speed(self, n: int) -> Speed | None:
         """The newest judgement of speed, with every workload's time; None if it was never reached."""
         rows = self.fetch(
-            "SELECT body FROM events WHERE experiment = ? AND type = 'speed_judged' ORDER BY seq DESC LIMIT 1",
-            (n,),
+            "SELECT body FROM events WHERE experiment = ? AND type = ? ORDER BY seq DESC LIMIT 1",
+            (n, type_name(SpeedJudged)),
         )
         return build(SpeedJudged, loads(rows[0][0])).speed if rows else None
 
@@ -260,7 +261,10 @@ class Views:
         rows = self.fetch(
             "SELECT id, text, scope, from_experiment, by, used_by, withdrawn, said FROM ideas ORDER BY id"
         )
-        return [IdeaRow(*row[:5], tuple(json.loads(row[5])), bool(row[6]), row[7]) for row in rows]
+        return [
+            IdeaRow(idea, text, scope, origin, by, tuple(json.loads(used_by)), bool(withdrawn), said)
+            for idea, text, scope, origin, by, used_by, withdrawn, said in rows
+        ]
 
     def open_questions(self) -> list[OpenQuestion]:
         """What waits for a person, longest first."""
@@ -305,23 +309,14 @@ class Views:
 
 
 def _experiment(row: tuple[Any, ...]) -> ExperimentRow:
-    prediction = loads(row[8])
-    return ExperimentRow(
-        *row[:8],
-        prediction=None if prediction is None else build(Prediction, prediction),
-        source_sha=row[9],
-        reasons=_reasons(loads(row[10])),
-        score=loads(row[11]),
-        ci={key: (low, high) for key, (low, high) in loads(row[12]).items()},
-        score_kind=row[13],
-        trials=row[14],
-        started=row[15],
-        finished=row[16],
-        commit=row[17],
-        phase=row[18],
-        ideas=tuple(loads(row[19])),
-        proposed_sha=row[20],
-    )
+    values = dict(zip(_FIELDS, row, strict=True))
+    prediction = loads(values["prediction"])
+    values["prediction"] = None if prediction is None else build(Prediction, prediction)
+    values["reasons"] = _reasons(loads(values["reasons"]))
+    values["score"] = loads(values["score"])
+    values["ci"] = {key: (low, high) for key, (low, high) in loads(values["ci"]).items()}
+    values["ideas"] = tuple(loads(values["ideas"]))
+    return ExperimentRow(**values)
 
 
 def _reasons(items: Iterable[dict[str, str]]) -> tuple[Reason, ...]:

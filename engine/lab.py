@@ -1,0 +1,393 @@
+"""A lab's folder: what may become one, its settings in lab.toml, and finding labs again.
+
+    lab.toml      settings, for people to read and change while no engine runs
+    lab.db        the ledger
+    repo/         git view of the candidates, made from the ledger
+    runs/N/       logs and compiled artefacts of experiment N
+    engine.lock   who runs the lab;  engine.log  what the engine wrote on its terminal
+
+A folder that holds anything else is foreign and never touched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from kernel_lab.engine import paths
+from kernel_lab.engine.errors import LabError, LabFolderError, LabReadOnly, UsageError
+from kernel_lab.engine.events import Event
+from kernel_lab.engine.facts import MODES
+from kernel_lab.engine.ledger.lock import LOCK, EngineLock, engine_pid
+from kernel_lab.engine.ledger.store import DATABASE, Ledger
+
+__all__ = ["EngineLock", "Lab", "LabConfig", "LabSummary", "create_lab", "engine_pid", "open_lab"]
+
+SETTINGS = "lab.toml"
+LOG = "engine.log"
+REPO = "repo"
+RUNS = "runs"
+
+_HEADER = "# A lab of kernel-lab. Change settings while no engine runs.\n"
+_BIRTH = f"{DATABASE}.new"
+_OWN_REMAINS = {
+    SETTINGS,
+    f"{SETTINGS}.new",
+    LOCK,
+    LOG,
+    *(f"{_BIRTH}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")),
+}
+"""What a creation that was killed may have left."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabConfig:
+    """Settings of a lab. None means no limit, or not given. Raises UsageError naming the wrong one."""
+
+    gpu: str
+    model: str = "llama-3.1-8b"
+    tasks: tuple[str, ...] = ("gqa_decode", "gqa_prefill")
+    proposer: str = "search"
+    mode: str = "wins"
+    seed: int = 0
+    budget: int | None = None
+    """Experiments."""
+    trials: int = 12
+    """Settings tried in one experiment, at most."""
+    hours: float | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    from_file: str | None = None
+    """The user's own kernel that the lab starts from."""
+    python: str | None = None
+    """Interpreter that has torch and triton, if not the one that runs kernel-lab."""
+
+    def __post_init__(self) -> None:
+        for name, wanted in _KINDS.items():
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                raise UsageError(f"{name} is {value!r}: give {_WORDS[wanted]}")
+            if isinstance(value, str) and (not value or not value.isprintable()):
+                raise UsageError(f"{name} is {value!r}: give a name without control characters")
+            if isinstance(value, (int, float)) and not (value >= 0 if name == "seed" else value > 0):
+                least = "0 or more" if name == "seed" else "more than 0"
+                raise UsageError(f"{name} is {value}: give {least}")
+        if self.mode not in MODES:
+            raise UsageError(f"mode is {self.mode!r}: choose one of {', '.join(MODES)}")
+        if not self.tasks or not all(isinstance(task, str) and task.isprintable() for task in self.tasks):
+            raise UsageError(f"tasks is {list(self.tasks)!r}: name one task or more")
+        if len(set(self.tasks)) < len(self.tasks):
+            raise UsageError(f"tasks names a task twice ({', '.join(self.tasks)}): name each once")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Settings that are given, as plain values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in values.items()
+            if value is not None
+        }
+
+    def to_toml(self) -> str:
+        """Content of lab.toml."""
+        return _HEADER + "".join(f"{key} = {_toml(value)}\n" for key, value in self.to_dict().items())
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> LabConfig:
+        unknown = values.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise UsageError(f"{min(unknown)} is no setting of a lab: remove it")
+        if "gpu" not in values:
+            raise UsageError("gpu is missing: name a GPU profile (`kernel-lab profiles`)")
+        tasks = values.get("tasks", cls.tasks)
+        if not isinstance(tasks, (list, tuple)):
+            raise UsageError(f"tasks is {tasks!r}: give a list of names")
+        return cls(**{**values, "tasks": tuple(tasks)})
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "gpu": str,
+    "model": str,
+    "proposer": str,
+    "mode": str,
+    "seed": int,
+    "budget": int,
+    "trials": int,
+    "hours": (int, float),
+    "usd": (int, float),
+    "tokens": int,
+    "from_file": str,
+    "python": str,
+}
+_OPTIONAL = {"budget", "hours", "usd", "tokens", "from_file", "python"}
+_WORDS: dict[type | tuple[type, ...], str] = {str: "a name", int: "a whole number", (int, float): "a number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """An open lab."""
+
+    path: Path
+    config: LabConfig
+    ledger: Ledger
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def repo_dir(self) -> Path:
+        return self.path / REPO
+
+    def run_dir(self, experiment: int) -> Path:
+        """Folder for logs and artefacts of one experiment; the caller creates it."""
+        return self.path / RUNS / str(experiment)
+
+    def close(self) -> None:
+        self.ledger.close()
+
+
+# ---- creating and opening --------------------------------------------------------------------------
+
+
+def is_lab(folder: Path) -> bool:
+    return (folder / DATABASE).is_file() and (folder / SETTINGS).is_file()
+
+
+def check_free(folder: Path) -> None:
+    """Raise LabFolderError unless a lab may be created in `folder`: missing, empty, or our own remains."""
+    if is_lab(folder):
+        raise LabFolderError(f"{folder} is a lab already: open it with `kernel-lab open {folder}`")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise LabFolderError(f"{folder} is a file: name an empty or a new folder")
+    foreign = {entry.name for entry in folder.iterdir()} - _OWN_REMAINS
+    settings = folder / SETTINGS
+    if foreign or (settings.exists() and not settings.read_bytes().startswith(_HEADER.encode())):
+        first = min(foreign, default=SETTINGS)
+        raise LabFolderError(
+            f"{folder} holds other files ({first!r}) and was left as it is: name an empty or a new folder"
+        )
+
+
+def create_lab(
+    folder: Path, config: LabConfig, events: Sequence[Event] = (), *, blobs: Sequence[bytes] = ()
+) -> Lab:
+    """A new lab, whose ledger begins with `events`. Raises LabFolderError and leaves foreign folders alone.
+
+    The ledger gets its name last: a creation that was killed is no lab, and is begun again.
+    """
+    folder = folder.absolute()
+    check_free(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _OWN_REMAINS - {LOCK, LOG}:
+            (folder / name).unlink(missing_ok=True)
+        write_config(folder, config)
+        Ledger.create(folder / _BIRTH, events, blobs=blobs).close()
+        (folder / _BIRTH).rename(folder / DATABASE)
+    except OSError as problem:
+        raise _unwritable(folder, problem) from problem
+    return open_lab(folder)
+
+
+def open_lab(folder: Path, readonly: bool = False) -> Lab:
+    """An existing lab. Raises LabFolderError, LabReadOnly, LabNewer or UsageError (a wrong lab.toml)."""
+    folder = folder.absolute()
+    if not is_lab(folder):
+        what = "is not a lab" if folder.exists() else "does not exist"
+        raise LabFolderError(f"{folder} {what}: list labs with `kernel-lab labs`")
+    if not readonly and not os.access(folder, os.W_OK):
+        raise LabReadOnly(
+            f"lab {folder} cannot be written: make its folder writable, or copy the lab elsewhere"
+        )
+    config = read_config(folder)
+    return Lab(folder, config, Ledger.open(folder / DATABASE, readonly=readonly))
+
+
+def new_lab_dir(gpu: str, model: str) -> Path:
+    """An empty folder for a lab without a name: `<gpu>-<model>`, then with -2, -3, …"""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{gpu}-{model}").strip("-.") or "lab"
+    home = paths.labs_dir()
+    number = 1
+    while True:
+        folder = home / (name if number == 1 else f"{name}-{number}")
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        except OSError as problem:
+            raise _unwritable(home, problem) from problem
+        else:
+            return folder
+
+
+def _unwritable(folder: Path, problem: OSError) -> LabReadOnly:
+    why = problem.strerror or problem
+    return LabReadOnly(f"{folder} cannot be written ({why}): name another folder with --lab")
+
+
+# ---- lab.toml --------------------------------------------------------------------------------------
+
+
+def read_config(folder: Path) -> LabConfig:
+    """Settings from lab.toml; UsageError names file and line."""
+    path = folder / SETTINGS
+    try:
+        text = path.read_text(encoding="utf-8")
+        return LabConfig.from_dict(tomllib.loads(text))
+    except OSError as problem:
+        raise LabFolderError(
+            f"{path} cannot be read ({problem.strerror}): restore it from a copy"
+        ) from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UsageError(f"{path} is not TOML ({problem}): mend that line") from problem
+    except UsageError as problem:
+        line = _line_of(text, str(problem).partition(" ")[0])
+        raise UsageError(f"{path}{line}: {problem}") from problem
+
+
+def write_config(folder: Path, config: LabConfig) -> None:
+    """Replace lab.toml as a whole."""
+    _replace(folder / SETTINGS, config.to_toml())
+
+
+def _line_of(text: str, key: str) -> str:
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(rf"\s*\[*\s*[\"']?{re.escape(key)}\b", line):
+            return f":{number}"
+    return ""
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a reader or a crash sees the old or the new one, never half of it."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+# ---- finding labs ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabSummary:
+    """One line of the list of labs. `problem`: why the lab cannot be opened, in one line."""
+
+    name: str
+    path: Path
+    gpu: str = ""
+    model: str = ""
+    device_kind: str = ""
+    tasks: tuple[str, ...] = ()
+    experiments: int = 0
+    kept: int = 0
+    waiting: int = 0
+    """Questions that wait for a person."""
+    champions: dict[str, int] | None = None
+    last_time: float = 0.0
+    """When something last happened, seconds since the epoch."""
+    engine_pid: int | None = None
+    problem: str | None = None
+
+
+def list_labs() -> list[LabSummary]:
+    """Labs in the usual place and those remembered from elsewhere, the last used first."""
+    home = paths.labs_dir()
+    found = [folder for folder in sorted(home.iterdir()) if is_lab(folder)] if home.is_dir() else []
+    remembered = [folder for folder in _remembered() if folder not in found and is_lab(folder)]
+    return sorted(map(summary, [*found, *remembered]), key=lambda lab: (-lab.last_time, lab.name))
+
+
+def summary(folder: Path) -> LabSummary:
+    """What can be told about a lab from a few indexed rows."""
+    try:
+        with closing(Ledger.recording(folder / DATABASE)) as ledger:
+            view = ledger.view()
+            last = ledger.records(after=max(0, view.last_seq - 1), limit=1)
+            return LabSummary(
+                name=folder.name,
+                path=folder,
+                gpu=view.gpu,
+                model=view.model,
+                device_kind=view.device_kind,
+                tasks=view.tasks,
+                experiments=sum(view.counts.values()) - view.counts.get("seed", 0),
+                kept=view.counts.get("keep", 0),
+                waiting=len(ledger.open_questions()),
+                champions=view.champions,
+                last_time=last[0].time if last else 0.0,
+                engine_pid=engine_pid(folder),
+            )
+    except LabError as problem:
+        return LabSummary(name=folder.name, path=folder, problem=str(problem))
+
+
+def remember_lab(folder: Path) -> None:
+    """Note a lab as the last used one. A state folder that cannot be written is no reason to stop."""
+    folder = folder.absolute()
+    known = [folder, *(other for other in _remembered() if other != folder and is_lab(other))]
+    path = paths.state_dir() / "labs.json"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, json.dumps({"labs": [str(lab) for lab in known]}, indent=2))
+
+
+def last_lab() -> Path | None:
+    """The last used lab that still exists."""
+    return next((folder for folder in _remembered() if is_lab(folder)), None)
+
+
+def resolve_lab(name: str | None) -> Path:
+    """Folder of the lab that a person means: a path, a name, or None for the last used one."""
+    if name is None:
+        folder = last_lab()
+        if folder is None:
+            raise UsageError("no lab was used yet: start one with `kernel-lab run`, or name one with --lab")
+        return folder
+    candidates = [Path(name).expanduser().absolute()]
+    if Path(name).name == name:
+        candidates += [paths.labs_dir() / name, *(lab for lab in _remembered() if lab.name == name)]
+    for folder in candidates:
+        if is_lab(folder):
+            return folder
+    known = {lab.name for lab in [*_remembered(), *_homes()] if is_lab(lab)}
+    near = difflib.get_close_matches(Path(name).name, sorted(known), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no lab {name!r}: {hint}list labs with `kernel-lab labs`")
+
+
+def _homes() -> list[Path]:
+    home = paths.labs_dir()
+    return sorted(home.iterdir()) if home.is_dir() else []
+
+
+def _remembered() -> list[Path]:
+    """Labs in the order of their last use."""
+    try:
+        state = json.loads((paths.state_dir() / "labs.json").read_text(encoding="utf-8"))
+        return [Path(item) for item in state["labs"] if isinstance(item, str)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

@@ -1,0 +1,441 @@
+"""The projection tables as a function of the events: `apply` takes them one event further.
+
+`apply` depends on nothing but the tables it writes, the record and the blobs that the record names, so that
+writing along, rebuilding and replaying give the same tables. Events of unknown type, and events about an
+experiment that was never started, change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from kernel_lab.engine import events as ev
+from kernel_lab.engine.facts import GATES, Reason
+from kernel_lab.engine.ledger import commits, schema
+from kernel_lab.engine.ledger.records import Record, dumps, loads
+
+RUNNING = "running"
+CLEAN = ("keep", "seed")
+"""Statuses that may stand on a champion line."""
+
+E = TypeVar("E", bound=ev.Event)
+Handler = Callable[[sqlite3.Connection, Record, Any], None]
+_HANDLERS: dict[type[ev.Event], Handler] = {}
+
+
+def apply(connection: sqlite3.Connection, record: Record) -> None:
+    """Take the projection tables one event further, within the caller's transaction."""
+    if record.event is None:
+        return
+    handler = _HANDLERS.get(type(record.event))
+    if handler is not None:
+        handler(connection, record, record.event)
+
+
+def rebuild(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+    """Drop the projection tables and build them from all events, within the caller's transaction."""
+    schema.create_projections(connection)
+    for record in records:
+        apply(connection, record)
+
+
+def _on(
+    kind: type[E],
+) -> Callable[[Callable[[sqlite3.Connection, Record, E], None]], Callable[..., None]]:
+    def register(handler: Callable[[sqlite3.Connection, Record, E], None]) -> Callable[..., None]:
+        _HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+# ---- the lab ---------------------------------------------------------------------------------------
+
+
+@_on(ev.LabCreated)
+def _lab_created(connection: sqlite3.Connection, record: Record, event: ev.LabCreated) -> None:
+    _set_meta(
+        connection,
+        lab=event.lab,
+        gpu=event.gpu,
+        model=event.model,
+        device_kind=event.device_kind,
+        tasks=event.tasks,
+        mode=event.config.get("mode", ""),
+        config=event.config,
+        workloads=event.workloads,
+        left_out=event.left_out,
+        created=record.time,
+    )
+
+
+@_on(ev.EngineStarted)
+def _engine_started(connection: sqlite3.Connection, record: Record, event: ev.EngineStarted) -> None:
+    _set_meta(connection, environment=event.environment, stopped=None)
+
+
+@_on(ev.EngineStopped)
+def _engine_stopped(connection: sqlite3.Connection, record: Record, event: ev.EngineStopped) -> None:
+    _set_meta(connection, stopped=event.text or event.reason)
+
+
+@_on(ev.ModeChanged)
+def _mode_changed(connection: sqlite3.Connection, record: Record, event: ev.ModeChanged) -> None:
+    _set_meta(connection, mode=event.mode)
+
+
+@_on(ev.Paused)
+def _paused(connection: sqlite3.Connection, record: Record, event: ev.Paused) -> None:
+    _set_meta(connection, paused=True)
+
+
+@_on(ev.Resumed)
+def _resumed(connection: sqlite3.Connection, record: Record, event: ev.Resumed) -> None:
+    _set_meta(connection, paused=False)
+
+
+@_on(ev.SpaceExplored)
+def _space_explored(connection: sqlite3.Connection, record: Record, event: ev.SpaceExplored) -> None:
+    rows = connection.execute("SELECT value FROM meta WHERE key = 'explored'").fetchall()
+    explored = loads(rows[0][0]) if rows else {}
+    _set_meta(connection, explored={**explored, event.task: event.text})
+
+
+def _set_meta(connection: sqlite3.Connection, **values: object) -> None:
+    connection.executemany(
+        "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+        [(key, dumps(value)) for key, value in values.items()],
+    )
+
+
+# ---- experiments -----------------------------------------------------------------------------------
+
+
+@_on(ev.ExperimentStarted)
+def _started(connection: sqlite3.Connection, record: Record, event: ev.ExperimentStarted) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO experiments (id, task, parent, proposer, status, started, phase) "
+        "VALUES (?, ?, ?, ?, ?, ?, 'proposing')",
+        (event.experiment, _text(event.task), event.parent, _text(event.proposer), RUNNING, record.time),
+    )
+
+
+@_on(ev.Proposed)
+def _proposed(connection: sqlite3.Connection, record: Record, event: ev.Proposed) -> None:
+    _update(
+        connection,
+        event.experiment,
+        description=_text(event.description),
+        hypothesis=_text(event.hypothesis),
+        lever=_text(event.lever),
+        prediction=dumps(asdict(event.prediction)),
+        source_sha=event.source_sha,
+        proposed_sha=event.source_sha,
+        ideas=dumps(event.ideas),
+    )
+    _set_phase(connection, event.experiment, GATES[0])
+
+
+@_on(ev.Refused)
+def _refused(connection: sqlite3.Connection, record: Record, event: ev.Refused) -> None:
+    _update(connection, event.experiment, reasons=_reasons((event.reason,)))
+
+
+@_on(ev.Checked)
+def _checked(connection: sqlite3.Connection, record: Record, event: ev.Checked) -> None:
+    check = event.check
+    connection.execute(
+        "INSERT INTO checks (experiment, seq, gate, case_id, probe, status, detail, error, bound, seconds) "
+        "SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM experiments WHERE id = ?",
+        (
+            record.seq,
+            check.gate,
+            _text(check.case),
+            _text(check.probe),
+            check.status,
+            _text(check.detail),
+            check.error,
+            check.limit,
+            check.seconds,
+            event.experiment,
+        ),
+    )
+    _set_phase(connection, event.experiment, check.gate)
+
+
+@_on(ev.GateFinished)
+def _gate_finished(connection: sqlite3.Connection, record: Record, event: ev.GateFinished) -> None:
+    if not event.passed:
+        _update(connection, event.experiment, reasons=_reasons(event.reasons))
+    elif event.gate in GATES[:-1]:
+        _set_phase(connection, event.experiment, GATES[GATES.index(event.gate) + 1])
+
+
+@_on(ev.ApprovalRequested)
+def _asked(connection: sqlite3.Connection, record: Record, event: ev.ApprovalRequested) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO questions (experiment, kind, source_sha, reason, since) "
+        "SELECT id, ?, ?, ?, ? FROM experiments WHERE id = ?",
+        (event.kind, event.source_sha, _text(event.reason), record.time, event.experiment),
+    )
+    _set_phase(connection, event.experiment, "person")
+
+
+@_on(ev.Decided)
+def _decided(connection: sqlite3.Connection, record: Record, event: ev.Decided) -> None:
+    connection.execute(
+        "DELETE FROM questions WHERE experiment = ? AND kind = ?", (event.experiment, event.kind)
+    )
+    if event.decision == "edit":
+        _update(connection, event.experiment, source_sha=event.source_sha)
+    if event.kind == "proposal":
+        _set_phase(connection, event.experiment, "trials")
+
+
+@_on(ev.TrialFinished)
+def _trial(connection: sqlite3.Connection, record: Record, event: ev.TrialFinished) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO trials "
+        "(experiment, trial, bucket, setting, status, vs_parent, time_us, detail) "
+        "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM experiments WHERE id = ?",
+        (
+            event.trial,
+            _text(event.bucket),
+            dumps(event.values),
+            event.status,
+            event.vs_parent,
+            dumps(event.time_us),
+            _text(event.detail),
+            event.experiment,
+        ),
+    )
+    connection.execute(
+        "UPDATE experiments SET trials = (SELECT count(*) FROM trials WHERE experiment = ?1) WHERE id = ?1",
+        (event.experiment,),
+    )
+    _set_phase(connection, event.experiment, "trials")
+
+
+@_on(ev.TrialsSettled)
+def _settled(connection: sqlite3.Connection, record: Record, event: ev.TrialsSettled) -> None:
+    _update(connection, event.experiment, source_sha=event.source_sha)
+
+
+@_on(ev.SpeedJudged)
+def _speed(connection: sqlite3.Connection, record: Record, event: ev.SpeedJudged) -> None:
+    _update(
+        connection,
+        event.experiment,
+        score=dumps(event.speed.score),
+        ci=dumps(event.speed.ci),
+        score_kind=event.speed.kind,
+    )
+
+
+@_on(ev.ExperimentFinished)
+def _finished(connection: sqlite3.Connection, record: Record, event: ev.ExperimentFinished) -> None:
+    _update(
+        connection,
+        event.experiment,
+        status=event.status,
+        reasons=_reasons(event.reasons),
+        finished=record.time,
+        judged=record.time,
+        phase="",
+    )
+    if event.source_sha is not None:
+        _update(connection, event.experiment, source_sha=event.source_sha)
+    held = "hold" if event.status == "held" else ""
+    connection.execute("DELETE FROM questions WHERE experiment = ? AND kind != ?", (event.experiment, held))
+    parent = connection.execute(
+        "SELECT p.base_commit FROM experiments e JOIN experiments p ON p.id = e.parent WHERE e.id = ?",
+        (event.experiment,),
+    ).fetchone()
+    commit = _commit(connection, event.experiment, parent[0] if parent else None)
+    _update(connection, event.experiment, base_commit=commit, own_commit=commit, commit_id=commit)
+    _commit_on_line(connection, event.experiment)
+
+
+@_on(ev.StatusRevised)
+def _revised(connection: sqlite3.Connection, record: Record, event: ev.StatusRevised) -> None:
+    row = connection.execute(
+        "SELECT reasons, own_commit FROM experiments WHERE id = ?", (event.experiment,)
+    ).fetchone()
+    if row is None:
+        return
+    revision = Reason("person", _text(event.category), _text(event.why))
+    _update(
+        connection,
+        event.experiment,
+        status=event.status,
+        reasons=dumps([*loads(row[0]), asdict(revision)]),
+        judged=record.time,
+    )
+    connection.execute("DELETE FROM questions WHERE experiment = ?", (event.experiment,))
+    commit = _commit(connection, event.experiment, row[1])
+    _update(connection, event.experiment, own_commit=commit, commit_id=commit)
+    if event.status not in CLEAN:
+        for task, position in connection.execute(
+            "SELECT task, position FROM champions WHERE experiment = ?", (event.experiment,)
+        ).fetchall():
+            _cut_line(connection, task, position)
+    else:
+        _commit_on_line(connection, event.experiment)
+
+
+# ---- the champion line -----------------------------------------------------------------------------
+
+
+@_on(ev.ChampionChanged)
+def _champion_changed(connection: sqlite3.Connection, record: Record, event: ev.ChampionChanged) -> None:
+    """Go back to a champion that stands on the line, or grow the line where `previous` stands."""
+    task = _text(event.task)
+    line = [
+        row[0]
+        for row in connection.execute(
+            "SELECT experiment FROM champions WHERE task = ? ORDER BY position", (task,)
+        )
+    ]
+    if event.experiment in line:
+        _cut_line(connection, task, line.index(event.experiment) + 1)
+        return
+    if event.previous in line:
+        del line[line.index(event.previous) + 1 :]
+        _cut_line(connection, task, len(line))
+    connection.execute(
+        "INSERT INTO champions (task, position, experiment) VALUES (?, ?, ?)",
+        (task, len(line), event.experiment),
+    )
+    _commit_on_line(connection, event.experiment)
+
+
+def _cut_line(connection: sqlite3.Connection, task: str, length: int) -> None:
+    """Keep the first `length` champions; those after it are shown under their own refs again."""
+    connection.execute(
+        "UPDATE experiments SET commit_id = own_commit WHERE id IN "
+        "(SELECT experiment FROM champions WHERE task = ? AND position >= ?)",
+        (task, length),
+    )
+    connection.execute("DELETE FROM champions WHERE task = ? AND position >= ?", (task, length))
+
+
+def _commit_on_line(connection: sqlite3.Connection, experiment: int) -> None:
+    """Give a champion that has its verdict a commit whose parent is the champion before it."""
+    for task, position in connection.execute(
+        "SELECT c.task, c.position FROM champions c JOIN experiments e ON e.id = c.experiment "
+        "WHERE c.experiment = ? AND e.judged IS NOT NULL",
+        (experiment,),
+    ).fetchall():
+        before = connection.execute(
+            "SELECT commit_id FROM champions WHERE task = ? AND position < ? AND commit_id IS NOT NULL "
+            "ORDER BY position DESC LIMIT 1",
+            (task, position),
+        ).fetchone()
+        commit = _commit(connection, experiment, before[0] if before else None)
+        connection.execute(
+            "UPDATE champions SET commit_id = ? WHERE task = ? AND position = ?", (commit, task, position)
+        )
+        _update(connection, experiment, commit_id=commit)
+
+
+def _commit(connection: sqlite3.Connection, experiment: int, parent_commit: str | None) -> str | None:
+    """Note the commit of an experiment as it is judged now; None without a candidate."""
+    row = connection.execute(
+        "SELECT task, parent, proposer, status, description, hypothesis, lever, prediction, reasons, "
+        "score, ci, score_kind, trials, judged, source_sha, data "
+        "FROM experiments JOIN blobs ON sha = source_sha WHERE id = ?",
+        (experiment,),
+    ).fetchone()
+    if row is None:
+        return None
+    task, parent, proposer, status, description, hypothesis, lever, prediction, reasons = row[:9]
+    score, ci, score_kind, trials, judged, source_sha, source = row[9:]
+    why = loads(reasons)[-1:] if status not in CLEAN else []
+    candidate = commits.Candidate(
+        experiment=experiment,
+        task=task,
+        parent=parent,
+        proposer=proposer,
+        status=status,
+        description=description,
+        hypothesis=hypothesis,
+        why=" ".join(f"{reason['gate']} {reason['probe']}: {reason['detail']}" for reason in why),
+        judged=judged,
+    )
+    result = commits.result_json(
+        {
+            "id": experiment,
+            "task": task,
+            "parent": parent,
+            "status": status,
+            "lever": lever,
+            "prediction": json.loads(prediction),
+            "score": json.loads(score),
+            "ci": json.loads(ci),
+            "score_kind": score_kind,
+            "trials": trials,
+            "source_sha256": source_sha,
+        }
+    )
+    text = commits.commit_object(candidate, source, result, parent_commit)
+    commit = commits.object_id("commit", text.encode())
+    connection.execute(
+        "INSERT OR IGNORE INTO commits (id, experiment, source_sha, result, object) VALUES (?, ?, ?, ?, ?)",
+        (commit, experiment, source_sha, result, text),
+    )
+    return commit
+
+
+# ---- what people say -------------------------------------------------------------------------------
+
+
+@_on(ev.IdeaSaid)
+def _idea_said(connection: sqlite3.Connection, record: Record, event: ev.IdeaSaid) -> None:
+    connection.execute(
+        "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said) VALUES (?, ?, ?, ?, ?, ?)",
+        (event.idea, _text(event.text), event.scope, event.from_experiment, _text(event.by), record.time),
+    )
+
+
+@_on(ev.IdeaUsed)
+def _idea_used(connection: sqlite3.Connection, record: Record, event: ev.IdeaUsed) -> None:
+    row = connection.execute("SELECT used_by FROM ideas WHERE id = ?", (event.idea,)).fetchone()
+    if row is not None:
+        used_by = sorted({*json.loads(row[0]), event.experiment})
+        connection.execute("UPDATE ideas SET used_by = ? WHERE id = ?", (json.dumps(used_by), event.idea))
+
+
+@_on(ev.IdeaWithdrawn)
+def _idea_withdrawn(connection: sqlite3.Connection, record: Record, event: ev.IdeaWithdrawn) -> None:
+    connection.execute("UPDATE ideas SET withdrawn = 1 WHERE id = ?", (event.idea,))
+
+
+# ---- helpers ---------------------------------------------------------------------------------------
+
+
+def _update(connection: sqlite3.Connection, experiment: int, **values: object) -> None:
+    columns = ", ".join(f"{name} = ?" for name in values)
+    connection.execute(
+        f"UPDATE experiments SET {columns} WHERE id = ?",  # noqa: S608
+        (*values.values(), experiment),
+    )
+
+
+def _set_phase(connection: sqlite3.Connection, experiment: int, phase: str) -> None:
+    """Note which gate is at work, as long as there is no verdict."""
+    connection.execute(
+        "UPDATE experiments SET phase = ? WHERE id = ? AND status = ?", (_text(phase), experiment, RUNNING)
+    )
+
+
+def _reasons(reasons: Iterable[Reason]) -> str:
+    return dumps([asdict(reason) for reason in reasons])
+
+
+def _text(value: str) -> str:
+    """The text with lone surrogates replaced, which a database column cannot hold."""
+    return value.encode("utf-8", "replace").decode()
