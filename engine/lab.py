@@ -48,13 +48,16 @@ _OWN_REMAINS = {
 """What a creation that was killed may have left."""
 
 
+DEFAULT_TASKS = ("gqa_decode", "gqa_prefill")
+
+
 @dataclass(frozen=True, slots=True)
 class LabConfig:
     """Settings of a lab. None means no limit, or not given. Raises UsageError naming the wrong one."""
 
     gpu: str
     model: str = "llama-3.1-8b"
-    tasks: tuple[str, ...] = ("gqa_decode", "gqa_prefill")
+    tasks: tuple[str, ...] = DEFAULT_TASKS
     proposer: str = "search"
     mode: str = "wins"
     seed: int = 0
@@ -109,7 +112,7 @@ class LabConfig:
             raise UsageError(f"{min(unknown)} is no setting of a lab: remove it")
         if "gpu" not in values:
             raise UsageError("gpu is missing: name a GPU profile (`kernel-lab profiles`)")
-        tasks = values.get("tasks", cls.tasks)
+        tasks = values.get("tasks", DEFAULT_TASKS)
         if not isinstance(tasks, (list, tuple)):
             raise UsageError(f"tasks is {tasks!r}: give a list of names")
         return cls(**{**values, "tasks": tuple(tasks)})

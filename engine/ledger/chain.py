@@ -41,7 +41,7 @@ def first_fault(connection: sqlite3.Connection) -> Fault | None:
         if fields.get("experiment") != experiment:
             return Fault(seq, f"event {seq} ({name}) was filed under another experiment")
         sha = fields.get("source_sha")
-        if sha is not None and (sha not in known or sha in bad_blobs):
+        if sha and (sha not in known or sha in bad_blobs):
             state = "was changed" if sha in known else "is missing"
             return Fault(seq, f"event {seq} ({name}) names the text {sha[:12]}, which {state}")
         expected, prev = seq + 1, own

@@ -23,30 +23,46 @@ CLEAN = ("keep", "seed")
 """Statuses that may stand on a champion line."""
 
 E = TypeVar("E", bound=ev.Event)
-Handler = Callable[[sqlite3.Connection, Record, Any], None]
+
+
+class Tables:
+    """The projection tables of one connection, and where the blobs stand: there too unless it is told."""
+
+    def __init__(self, connection: sqlite3.Connection, blobs: sqlite3.Connection | None = None) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self._blobs = connection if blobs is None else blobs
+
+    def blob(self, sha: str | None) -> bytes | None:
+        row = self._blobs.execute("SELECT data FROM blobs WHERE sha = ?", (sha,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+
+Handler = Callable[[Tables, Record, Any], None]
 _HANDLERS: dict[type[ev.Event], Handler] = {}
 
 
-def apply(connection: sqlite3.Connection, record: Record) -> None:
+def apply(tables: Tables, record: Record) -> None:
     """Take the projection tables one event further, within the caller's transaction."""
     if record.event is None:
         return
     handler = _HANDLERS.get(type(record.event))
     if handler is not None:
-        handler(connection, record, record.event)
+        handler(tables, record, record.event)
 
 
-def rebuild(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+def rebuild(tables: Tables, records: Iterable[Record]) -> None:
     """Drop the projection tables and build them from all events, within the caller's transaction."""
-    schema.create_projections(connection)
+    schema.create_projections(tables.connection)
     for record in records:
-        apply(connection, record)
+        apply(tables, record)
 
 
 def _on(
     kind: type[E],
-) -> Callable[[Callable[[sqlite3.Connection, Record, E], None]], Callable[..., None]]:
-    def register(handler: Callable[[sqlite3.Connection, Record, E], None]) -> Callable[..., None]:
+) -> Callable[[Callable[[Tables, Record, E], None]], Callable[..., None]]:
+    def register(handler: Callable[[Tables, Record, E], None]) -> Callable[..., None]:
         _HANDLERS[kind] = handler
         return handler
 
@@ -57,9 +73,9 @@ def _on(
 
 
 @_on(ev.LabCreated)
-def _lab_created(connection: sqlite3.Connection, record: Record, event: ev.LabCreated) -> None:
+def _lab_created(tables: Tables, record: Record, event: ev.LabCreated) -> None:
     _set_meta(
-        connection,
+        tables,
         lab=event.lab,
         gpu=event.gpu,
         model=event.model,
@@ -74,39 +90,39 @@ def _lab_created(connection: sqlite3.Connection, record: Record, event: ev.LabCr
 
 
 @_on(ev.EngineStarted)
-def _engine_started(connection: sqlite3.Connection, record: Record, event: ev.EngineStarted) -> None:
-    _set_meta(connection, environment=event.environment, stopped=None)
+def _engine_started(tables: Tables, record: Record, event: ev.EngineStarted) -> None:
+    _set_meta(tables, environment=event.environment, stopped=None)
 
 
 @_on(ev.EngineStopped)
-def _engine_stopped(connection: sqlite3.Connection, record: Record, event: ev.EngineStopped) -> None:
-    _set_meta(connection, stopped=event.text or event.reason)
+def _engine_stopped(tables: Tables, record: Record, event: ev.EngineStopped) -> None:
+    _set_meta(tables, stopped=event.text or event.reason)
 
 
 @_on(ev.ModeChanged)
-def _mode_changed(connection: sqlite3.Connection, record: Record, event: ev.ModeChanged) -> None:
-    _set_meta(connection, mode=event.mode)
+def _mode_changed(tables: Tables, record: Record, event: ev.ModeChanged) -> None:
+    _set_meta(tables, mode=event.mode)
 
 
 @_on(ev.Paused)
-def _paused(connection: sqlite3.Connection, record: Record, event: ev.Paused) -> None:
-    _set_meta(connection, paused=True)
+def _paused(tables: Tables, record: Record, event: ev.Paused) -> None:
+    _set_meta(tables, paused=True)
 
 
 @_on(ev.Resumed)
-def _resumed(connection: sqlite3.Connection, record: Record, event: ev.Resumed) -> None:
-    _set_meta(connection, paused=False)
+def _resumed(tables: Tables, record: Record, event: ev.Resumed) -> None:
+    _set_meta(tables, paused=False)
 
 
 @_on(ev.SpaceExplored)
-def _space_explored(connection: sqlite3.Connection, record: Record, event: ev.SpaceExplored) -> None:
-    rows = connection.execute("SELECT value FROM meta WHERE key = 'explored'").fetchall()
+def _space_explored(tables: Tables, record: Record, event: ev.SpaceExplored) -> None:
+    rows = tables.execute("SELECT value FROM meta WHERE key = 'explored'").fetchall()
     explored = loads(rows[0][0]) if rows else {}
-    _set_meta(connection, explored={**explored, event.task: event.text})
+    _set_meta(tables, explored={**explored, event.task: event.text})
 
 
-def _set_meta(connection: sqlite3.Connection, **values: object) -> None:
-    connection.executemany(
+def _set_meta(tables: Tables, **values: object) -> None:
+    tables.executemany(
         "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
         [(key, dumps(value)) for key, value in values.items()],
     )
@@ -116,8 +132,8 @@ def _set_meta(connection: sqlite3.Connection, **values: object) -> None:
 
 
 @_on(ev.ExperimentStarted)
-def _started(connection: sqlite3.Connection, record: Record, event: ev.ExperimentStarted) -> None:
-    connection.execute(
+def _started(tables: Tables, record: Record, event: ev.ExperimentStarted) -> None:
+    tables.execute(
         "INSERT OR IGNORE INTO experiments (id, task, parent, proposer, status, started, phase) "
         "VALUES (?, ?, ?, ?, ?, ?, 'proposing')",
         (event.experiment, _text(event.task), event.parent, _text(event.proposer), RUNNING, record.time),
@@ -125,9 +141,9 @@ def _started(connection: sqlite3.Connection, record: Record, event: ev.Experimen
 
 
 @_on(ev.Proposed)
-def _proposed(connection: sqlite3.Connection, record: Record, event: ev.Proposed) -> None:
+def _proposed(tables: Tables, record: Record, event: ev.Proposed) -> None:
     _update(
-        connection,
+        tables,
         event.experiment,
         description=_text(event.description),
         hypothesis=_text(event.hypothesis),
@@ -137,18 +153,18 @@ def _proposed(connection: sqlite3.Connection, record: Record, event: ev.Proposed
         proposed_sha=event.source_sha,
         ideas=dumps(event.ideas),
     )
-    _set_phase(connection, event.experiment, GATES[0])
+    _set_phase(tables, event.experiment, GATES[0])
 
 
 @_on(ev.Refused)
-def _refused(connection: sqlite3.Connection, record: Record, event: ev.Refused) -> None:
-    _update(connection, event.experiment, reasons=_reasons((event.reason,)))
+def _refused(tables: Tables, record: Record, event: ev.Refused) -> None:
+    _update(tables, event.experiment, reasons=_reasons((event.reason,)))
 
 
 @_on(ev.Checked)
-def _checked(connection: sqlite3.Connection, record: Record, event: ev.Checked) -> None:
+def _checked(tables: Tables, record: Record, event: ev.Checked) -> None:
     check = event.check
-    connection.execute(
+    tables.execute(
         "INSERT INTO checks (experiment, seq, gate, case_id, probe, status, detail, error, bound, seconds) "
         "SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM experiments WHERE id = ?",
         (
@@ -164,41 +180,39 @@ def _checked(connection: sqlite3.Connection, record: Record, event: ev.Checked) 
             event.experiment,
         ),
     )
-    _set_phase(connection, event.experiment, check.gate)
+    _set_phase(tables, event.experiment, check.gate)
 
 
 @_on(ev.GateFinished)
-def _gate_finished(connection: sqlite3.Connection, record: Record, event: ev.GateFinished) -> None:
+def _gate_finished(tables: Tables, record: Record, event: ev.GateFinished) -> None:
     if not event.passed:
-        _update(connection, event.experiment, reasons=_reasons(event.reasons))
+        _update(tables, event.experiment, reasons=_reasons(event.reasons))
     elif event.gate in GATES[:-1]:
-        _set_phase(connection, event.experiment, GATES[GATES.index(event.gate) + 1])
+        _set_phase(tables, event.experiment, GATES[GATES.index(event.gate) + 1])
 
 
 @_on(ev.ApprovalRequested)
-def _asked(connection: sqlite3.Connection, record: Record, event: ev.ApprovalRequested) -> None:
-    connection.execute(
+def _asked(tables: Tables, record: Record, event: ev.ApprovalRequested) -> None:
+    tables.execute(
         "INSERT OR REPLACE INTO questions (experiment, kind, source_sha, reason, since) "
         "SELECT id, ?, ?, ?, ? FROM experiments WHERE id = ?",
         (event.kind, event.source_sha, _text(event.reason), record.time, event.experiment),
     )
-    _set_phase(connection, event.experiment, "person")
+    _set_phase(tables, event.experiment, "person")
 
 
 @_on(ev.Decided)
-def _decided(connection: sqlite3.Connection, record: Record, event: ev.Decided) -> None:
-    connection.execute(
-        "DELETE FROM questions WHERE experiment = ? AND kind = ?", (event.experiment, event.kind)
-    )
+def _decided(tables: Tables, record: Record, event: ev.Decided) -> None:
+    tables.execute("DELETE FROM questions WHERE experiment = ? AND kind = ?", (event.experiment, event.kind))
     if event.decision == "edit":
-        _update(connection, event.experiment, source_sha=event.source_sha)
+        _update(tables, event.experiment, source_sha=event.source_sha)
     if event.kind == "proposal":
-        _set_phase(connection, event.experiment, "trials")
+        _set_phase(tables, event.experiment, "trials")
 
 
 @_on(ev.TrialFinished)
-def _trial(connection: sqlite3.Connection, record: Record, event: ev.TrialFinished) -> None:
-    connection.execute(
+def _trial(tables: Tables, record: Record, event: ev.TrialFinished) -> None:
+    tables.execute(
         "INSERT OR REPLACE INTO trials "
         "(experiment, trial, bucket, setting, status, vs_parent, time_us, detail) "
         "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM experiments WHERE id = ?",
@@ -213,22 +227,22 @@ def _trial(connection: sqlite3.Connection, record: Record, event: ev.TrialFinish
             event.experiment,
         ),
     )
-    connection.execute(
+    tables.execute(
         "UPDATE experiments SET trials = (SELECT count(*) FROM trials WHERE experiment = ?1) WHERE id = ?1",
         (event.experiment,),
     )
-    _set_phase(connection, event.experiment, "trials")
+    _set_phase(tables, event.experiment, "trials")
 
 
 @_on(ev.TrialsSettled)
-def _settled(connection: sqlite3.Connection, record: Record, event: ev.TrialsSettled) -> None:
-    _update(connection, event.experiment, source_sha=event.source_sha)
+def _settled(tables: Tables, record: Record, event: ev.TrialsSettled) -> None:
+    _update(tables, event.experiment, source_sha=event.source_sha)
 
 
 @_on(ev.SpeedJudged)
-def _speed(connection: sqlite3.Connection, record: Record, event: ev.SpeedJudged) -> None:
+def _speed(tables: Tables, record: Record, event: ev.SpeedJudged) -> None:
     _update(
-        connection,
+        tables,
         event.experiment,
         score=dumps(event.speed.score),
         ci=dumps(event.speed.ci),
@@ -237,9 +251,9 @@ def _speed(connection: sqlite3.Connection, record: Record, event: ev.SpeedJudged
 
 
 @_on(ev.ExperimentFinished)
-def _finished(connection: sqlite3.Connection, record: Record, event: ev.ExperimentFinished) -> None:
+def _finished(tables: Tables, record: Record, event: ev.ExperimentFinished) -> None:
     _update(
-        connection,
+        tables,
         event.experiment,
         status=event.status,
         reasons=_reasons(event.reasons),
@@ -248,112 +262,112 @@ def _finished(connection: sqlite3.Connection, record: Record, event: ev.Experime
         phase="",
     )
     if event.source_sha is not None:
-        _update(connection, event.experiment, source_sha=event.source_sha)
+        _update(tables, event.experiment, source_sha=event.source_sha)
     held = "hold" if event.status == "held" else ""
-    connection.execute("DELETE FROM questions WHERE experiment = ? AND kind != ?", (event.experiment, held))
-    parent = connection.execute(
+    tables.execute("DELETE FROM questions WHERE experiment = ? AND kind != ?", (event.experiment, held))
+    parent = tables.execute(
         "SELECT p.base_commit FROM experiments e JOIN experiments p ON p.id = e.parent WHERE e.id = ?",
         (event.experiment,),
     ).fetchone()
-    commit = _commit(connection, event.experiment, parent[0] if parent else None)
-    _update(connection, event.experiment, base_commit=commit, own_commit=commit, commit_id=commit)
-    _commit_on_line(connection, event.experiment)
+    commit = _commit(tables, event.experiment, parent[0] if parent else None)
+    _update(tables, event.experiment, base_commit=commit, own_commit=commit, commit_id=commit)
+    _commit_on_line(tables, event.experiment)
 
 
 @_on(ev.StatusRevised)
-def _revised(connection: sqlite3.Connection, record: Record, event: ev.StatusRevised) -> None:
-    row = connection.execute(
+def _revised(tables: Tables, record: Record, event: ev.StatusRevised) -> None:
+    row = tables.execute(
         "SELECT reasons, own_commit FROM experiments WHERE id = ?", (event.experiment,)
     ).fetchone()
     if row is None:
         return
     revision = Reason("person", _text(event.category), _text(event.why))
     _update(
-        connection,
+        tables,
         event.experiment,
         status=event.status,
         reasons=dumps([*loads(row[0]), asdict(revision)]),
         judged=record.time,
     )
-    connection.execute("DELETE FROM questions WHERE experiment = ?", (event.experiment,))
-    commit = _commit(connection, event.experiment, row[1])
-    _update(connection, event.experiment, own_commit=commit, commit_id=commit)
+    tables.execute("DELETE FROM questions WHERE experiment = ?", (event.experiment,))
+    commit = _commit(tables, event.experiment, row[1])
+    _update(tables, event.experiment, own_commit=commit, commit_id=commit)
     if event.status not in CLEAN:
-        for task, position in connection.execute(
+        for task, position in tables.execute(
             "SELECT task, position FROM champions WHERE experiment = ?", (event.experiment,)
         ).fetchall():
-            _cut_line(connection, task, position)
+            _cut_line(tables, task, position)
     else:
-        _commit_on_line(connection, event.experiment)
+        _commit_on_line(tables, event.experiment)
 
 
 # ---- the champion line -----------------------------------------------------------------------------
 
 
 @_on(ev.ChampionChanged)
-def _champion_changed(connection: sqlite3.Connection, record: Record, event: ev.ChampionChanged) -> None:
+def _champion_changed(tables: Tables, record: Record, event: ev.ChampionChanged) -> None:
     """Go back to a champion that stands on the line, or grow the line where `previous` stands."""
     task = _text(event.task)
     line = [
         row[0]
-        for row in connection.execute(
+        for row in tables.execute(
             "SELECT experiment FROM champions WHERE task = ? ORDER BY position", (task,)
         )
     ]
     if event.experiment in line:
-        _cut_line(connection, task, line.index(event.experiment) + 1)
+        _cut_line(tables, task, line.index(event.experiment) + 1)
         return
     if event.previous in line:
         del line[line.index(event.previous) + 1 :]
-        _cut_line(connection, task, len(line))
-    connection.execute(
+        _cut_line(tables, task, len(line))
+    tables.execute(
         "INSERT INTO champions (task, position, experiment) VALUES (?, ?, ?)",
         (task, len(line), event.experiment),
     )
-    _commit_on_line(connection, event.experiment)
+    _commit_on_line(tables, event.experiment)
 
 
-def _cut_line(connection: sqlite3.Connection, task: str, length: int) -> None:
+def _cut_line(tables: Tables, task: str, length: int) -> None:
     """Keep the first `length` champions; those after it are shown under their own refs again."""
-    connection.execute(
+    tables.execute(
         "UPDATE experiments SET commit_id = own_commit WHERE id IN "
         "(SELECT experiment FROM champions WHERE task = ? AND position >= ?)",
         (task, length),
     )
-    connection.execute("DELETE FROM champions WHERE task = ? AND position >= ?", (task, length))
+    tables.execute("DELETE FROM champions WHERE task = ? AND position >= ?", (task, length))
 
 
-def _commit_on_line(connection: sqlite3.Connection, experiment: int) -> None:
+def _commit_on_line(tables: Tables, experiment: int) -> None:
     """Give a champion that has its verdict a commit whose parent is the champion before it."""
-    for task, position in connection.execute(
+    for task, position in tables.execute(
         "SELECT c.task, c.position FROM champions c JOIN experiments e ON e.id = c.experiment "
         "WHERE c.experiment = ? AND e.judged IS NOT NULL",
         (experiment,),
     ).fetchall():
-        before = connection.execute(
+        before = tables.execute(
             "SELECT commit_id FROM champions WHERE task = ? AND position < ? AND commit_id IS NOT NULL "
             "ORDER BY position DESC LIMIT 1",
             (task, position),
         ).fetchone()
-        commit = _commit(connection, experiment, before[0] if before else None)
-        connection.execute(
+        commit = _commit(tables, experiment, before[0] if before else None)
+        tables.execute(
             "UPDATE champions SET commit_id = ? WHERE task = ? AND position = ?", (commit, task, position)
         )
-        _update(connection, experiment, commit_id=commit)
+        _update(tables, experiment, commit_id=commit)
 
 
-def _commit(connection: sqlite3.Connection, experiment: int, parent_commit: str | None) -> str | None:
+def _commit(tables: Tables, experiment: int, parent_commit: str | None) -> str | None:
     """Note the commit of an experiment as it is judged now; None without a candidate."""
-    row = connection.execute(
+    row = tables.execute(
         "SELECT task, parent, proposer, status, description, hypothesis, lever, prediction, reasons, "
-        "score, ci, score_kind, trials, judged, source_sha, data "
-        "FROM experiments JOIN blobs ON sha = source_sha WHERE id = ?",
+        "score, ci, score_kind, trials, judged, source_sha FROM experiments WHERE id = ?",
         (experiment,),
     ).fetchone()
-    if row is None:
+    source = None if row is None else tables.blob(row[-1])
+    if source is None:
         return None
     task, parent, proposer, status, description, hypothesis, lever, prediction, reasons = row[:9]
-    score, ci, score_kind, trials, judged, source_sha, source = row[9:]
+    score, ci, score_kind, trials, judged, source_sha = row[9:]
     why = loads(reasons)[-1:] if status not in CLEAN else []
     candidate = commits.Candidate(
         experiment=experiment,
@@ -383,7 +397,7 @@ def _commit(connection: sqlite3.Connection, experiment: int, parent_commit: str 
     )
     text = commits.commit_object(candidate, source, result, parent_commit)
     commit = commits.object_id("commit", text.encode())
-    connection.execute(
+    tables.execute(
         "INSERT OR IGNORE INTO commits (id, experiment, source_sha, result, object) VALUES (?, ?, ?, ?, ?)",
         (commit, experiment, source_sha, result, text),
     )
@@ -394,40 +408,40 @@ def _commit(connection: sqlite3.Connection, experiment: int, parent_commit: str 
 
 
 @_on(ev.IdeaSaid)
-def _idea_said(connection: sqlite3.Connection, record: Record, event: ev.IdeaSaid) -> None:
-    connection.execute(
+def _idea_said(tables: Tables, record: Record, event: ev.IdeaSaid) -> None:
+    tables.execute(
         "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said) VALUES (?, ?, ?, ?, ?, ?)",
         (event.idea, _text(event.text), event.scope, event.from_experiment, _text(event.by), record.time),
     )
 
 
 @_on(ev.IdeaUsed)
-def _idea_used(connection: sqlite3.Connection, record: Record, event: ev.IdeaUsed) -> None:
-    row = connection.execute("SELECT used_by FROM ideas WHERE id = ?", (event.idea,)).fetchone()
+def _idea_used(tables: Tables, record: Record, event: ev.IdeaUsed) -> None:
+    row = tables.execute("SELECT used_by FROM ideas WHERE id = ?", (event.idea,)).fetchone()
     if row is not None:
         used_by = sorted({*json.loads(row[0]), event.experiment})
-        connection.execute("UPDATE ideas SET used_by = ? WHERE id = ?", (json.dumps(used_by), event.idea))
+        tables.execute("UPDATE ideas SET used_by = ? WHERE id = ?", (json.dumps(used_by), event.idea))
 
 
 @_on(ev.IdeaWithdrawn)
-def _idea_withdrawn(connection: sqlite3.Connection, record: Record, event: ev.IdeaWithdrawn) -> None:
-    connection.execute("UPDATE ideas SET withdrawn = 1 WHERE id = ?", (event.idea,))
+def _idea_withdrawn(tables: Tables, record: Record, event: ev.IdeaWithdrawn) -> None:
+    tables.execute("UPDATE ideas SET withdrawn = 1 WHERE id = ?", (event.idea,))
 
 
 # ---- helpers ---------------------------------------------------------------------------------------
 
 
-def _update(connection: sqlite3.Connection, experiment: int, **values: object) -> None:
+def _update(tables: Tables, experiment: int, **values: object) -> None:
     columns = ", ".join(f"{name} = ?" for name in values)
-    connection.execute(
+    tables.execute(
         f"UPDATE experiments SET {columns} WHERE id = ?",  # noqa: S608
         (*values.values(), experiment),
     )
 
 
-def _set_phase(connection: sqlite3.Connection, experiment: int, phase: str) -> None:
+def _set_phase(tables: Tables, experiment: int, phase: str) -> None:
     """Note which gate is at work, as long as there is no verdict."""
-    connection.execute(
+    tables.execute(
         "UPDATE experiments SET phase = ? WHERE id = ? AND status = ?", (_text(phase), experiment, RUNNING)
     )
 

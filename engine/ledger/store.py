@@ -174,6 +174,7 @@ class Ledger(EventReader):
         seq, last_time, prev = last or (0, 0.0, GENESIS)
         # A clock that was set back must not put an event before its cause.
         moment = max(float(self.clock()), last_time)
+        tables = projections.Tables(connection)
         records = []
         for event in events:
             seq += 1
@@ -187,7 +188,7 @@ class Ledger(EventReader):
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (seq, moment, name, fields.get("experiment"), body, prev, own),
             )
-            projections.apply(connection, record)
+            projections.apply(tables, record)
             records.append(record)
             prev = own
         for command, result in obeyed:
@@ -218,7 +219,7 @@ class Ledger(EventReader):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        projections.rebuild(self.connection, self._all_records())
+        projections.rebuild(projections.Tables(self.connection), self._all_records())
         self._set_projections_version()
 
     def _all_records(self) -> Iterator[Record]:

@@ -249,13 +249,17 @@ class Views:
         )
         return [CheckRow(*row) for row in rows]
 
-    def speed(self, n: int) -> Speed | None:
+    def speed_of(self, n: int) -> Speed | None:
         """The newest judgement of speed, with every workload's time; None if it was never reached."""
+        body = self.last_body(n, type_name(SpeedJudged))
+        return None if body is None else build(SpeedJudged, loads(body)).speed
+
+    def last_body(self, n: int, name: str) -> str | None:
+        """Fields of the newest event of one type about an experiment, as JSON."""
         rows = self.fetch(
-            "SELECT body FROM events WHERE experiment = ? AND type = ? ORDER BY seq DESC LIMIT 1",
-            (n, type_name(SpeedJudged)),
+            "SELECT body FROM events WHERE experiment = ? AND type = ? ORDER BY seq DESC LIMIT 1", (n, name)
         )
-        return build(SpeedJudged, loads(rows[0][0])).speed if rows else None
+        return rows[0][0] if rows else None
 
     def ideas(self) -> list[IdeaRow]:
         rows = self.fetch(
