@@ -157,7 +157,7 @@ def _add_running(command: Command) -> None:
     run.add_argument("--headless", action="store_true", help="no screen: lines until the engine stops")
     run.add_argument("--detach", action="store_true", help="start the engine, print the lab and return")
 
-    opened = command("open", "cli_run:open_lab", "watch and steer a lab")
+    opened = command("open", "cli_run:open_lab_screen", "watch and steer a lab")
     opened.add_argument("lab", metavar="LAB", nargs="?", help="folder or name (default: the last used one)")
     replay = command("replay", "cli_run:replay", "play a recorded lab again")
     replay.add_argument("lab", metavar="LAB|NAME", help="a lab's folder, or the name of a recording")

@@ -119,63 +119,23 @@ def labs(options: argparse.Namespace) -> int:
     """The labs on this machine, the last used first."""
     from kernel_lab.engine.lab import list_labs
 
-    found = [_summary(path) for path in list_labs()]
+    found = list_labs()
     if options.json:
         output.print_json({"labs": found})
     elif not found:
         print("no labs yet: `kernel-lab run` starts one")
     else:
-        rows = [
-            [
-                lab["name"],
-                lab["device"],
-                lab["model"],
-                ", ".join(lab["tasks"]),
-                lab["experiments"],
-                "running" if lab["engine_alive"] else lab["problem"] or "",
-                lab["path"],
-            ]
-            for lab in found
-        ]
-        headers = ["lab", "device", "model", "tasks", "experiments", "", "folder"]
-        print(output.table(headers, rows, right=(4,)))
+        cells = []
+        for lab in found:
+            state = lab.problem or (f"running (process {lab.engine_pid})" if lab.engine_pid else "")
+            waiting = f"{lab.waiting} need you" if lab.waiting else ""
+            device = f"{lab.gpu} ({lab.device_kind})" if lab.gpu else ""
+            tasks = ", ".join(lab.tasks)
+            state = ", ".join(part for part in (state, waiting) if part)
+            cells.append([lab.name, device, lab.model, tasks, lab.experiments, lab.kept, state, lab.path])
+        headers = ["lab", "device", "model", "tasks", "experiments", "kept", "", "folder"]
+        print(output.table(headers, cells, right=(4, 5)))
     return 0
-
-
-def _summary(path: Path) -> dict[str, Any]:
-    """One lab's line; a lab that cannot be read is listed with its problem."""
-    from contextlib import closing
-
-    from kernel_lab.engine.errors import LabError
-    from kernel_lab.engine.lab import open_lab
-
-    summary: dict[str, Any] = {
-        "name": path.name,
-        "path": path,
-        "device": "",
-        "model": "",
-        "tasks": [],
-        "experiments": 0,
-        "kept": 0,
-        "champions": {},
-        "engine_alive": False,
-        "problem": None,
-    }
-    try:
-        with closing(open_lab(path, readonly=True)) as lab:
-            view = lab.ledger.view()
-            summary |= {
-                "device": device(view) or lab.config.gpu,
-                "model": view.model or lab.config.model,
-                "tasks": view.tasks or lab.config.tasks,
-                "experiments": sum(view.counts.values()),
-                "kept": view.counts.get("keep", 0),
-                "champions": view.champions,
-                "engine_alive": view.engine_alive,
-            }
-    except LabError as error:
-        summary["problem"] = str(error)
-    return summary
 
 
 def ideas(options: argparse.Namespace) -> int:
@@ -283,7 +243,7 @@ def paths(options: argparse.Namespace) -> int:
     found = {
         "settings": places.config_dir(),
         "profiles": places.config_dir() / "profiles",
-        "labs": places.data_dir(),
+        "labs": places.labs_dir(),
         "state": places.state_dir(),
         "cache": places.cache_dir(),
     }

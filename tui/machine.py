@@ -119,10 +119,9 @@ def require_compiler() -> None:
             )
 
 
-def require_terminal() -> None:
-    """Raise EnvironmentProblem unless a screen can be drawn and keys can be read."""
+def require_terminal(
+    instead: str = "`kernel-lab run --headless`, or a command of `kernel-lab --help`",
+) -> None:
+    """Raise EnvironmentProblem, naming what to use instead, unless a screen can be drawn and keys read."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise EnvironmentProblem(
-            "the screen needs a terminal and there is none here: "
-            "use `kernel-lab run --headless`, or the commands in `kernel-lab --help`"
-        )
+        raise EnvironmentProblem(f"the screen needs a terminal and there is none here: use {instead}")
