@@ -1,0 +1,306 @@
+"""What Live says in words: status, proposal, strip of checks, queue. From state to lines; no widgets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from kernel_lab.engine.ledger.views import OpenQuestion
+from kernel_lab.tui import fmt, theme
+from kernel_lab.tui.detail import GATE_ORDER, Detail
+from kernel_lab.tui.model import LabModel
+from kernel_lab.tui.text import one_line, wrapped
+from kernel_lab.tui.widgets.bars import checks_strip, joined
+from rich.text import Text
+
+STREAM_SHOWN = 12_000
+"""Characters of streamed text that the pane shows, from the end."""
+
+QUEUE_LINES = 3
+STRIP_GATES = ("lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
+KIND_WORDS = {"proposal": "may it be judged?", "keep": "keep it?", "hold": "held: keep it?"}
+
+
+# ---- status
+
+
+def status_lines(model: LabModel, width: int, height: int, replaying: bool) -> list[Text]:
+    """One or two lines that always say what runs, how good the champions are, and who decides."""
+    view = model.view
+    if view is None:
+        return [Text(" opening the lab ...", theme.DIM)]
+    parts = [_state_word(model, replaying), _experiment_word(model), *champion_words(model)]
+    rest = [
+        Text(f"mode {one_line(view.mode, 12) or '-'}", theme.LABEL),
+        _budget_word(model),
+        Text(f"{one_line(view.gpu, 24)} {view.device_kind}", theme.LABEL),
+        Text(one_line(view.model, 30), theme.LABEL),
+        _judge_word(model),
+        Text(one_line(view.lab, 30), theme.DIM),
+    ]
+    if height < 2:
+        order = [parts[0], *parts[2:], parts[1], *rest]
+        return [joined([Text(" ") + part if i == 0 else part for i, part in enumerate(order)], width)]
+    first = joined([Text(" ") + parts[0], parts[1], *rest], width)
+    scores = champion_words(model)
+    second = joined([Text(" ") + scores[0], *scores[1:]] if scores else [], width, gap="   ")
+    return [first, second]
+
+
+def _state_word(model: LabModel, replaying: bool) -> Text:
+    view = model.view
+    assert view is not None  # noqa: S101  the caller has looked
+    if replaying:
+        place = model.position
+        state = "playing" if place.playing else "halted"
+        return Text(f"replay {state} {place.seq}/{place.total} at {place.speed:g}x", theme.WARN)
+    if not view.engine_alive:
+        return Text(f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN)
+    if model.questions and model.now.get("phase") == "approval":
+        return Text("waits for you", theme.WARN)
+    if view.paused:
+        return Text("paused" if model.detail is None or not model.detail.running else "pausing", theme.WARN)
+    return Text("running", theme.GOOD)
+
+
+def _experiment_word(model: LabModel) -> Text:
+    detail = model.detail
+    if detail is None:
+        return Text("no experiment yet", theme.LABEL)
+    if not detail.running:
+        return Text(f"#{detail.experiment} ", theme.BOLD).append(
+            one_line(detail.status, 16), theme.status_style(detail.status)
+        )
+    return Text(f"#{detail.experiment} {fmt.task_word(detail.task)} ", theme.BOLD).append(
+        phase_words(model), theme.ACCENT
+    )
+
+
+def phase_words(model: LabModel) -> str:
+    """`trials 5/24`, `correctness`, …"""
+    detail = model.detail
+    now = model.now if detail and model.now.get("experiment") == detail.experiment else {}
+    phase = one_line(now.get("phase") or "", 24)
+    if not phase and detail:
+        row = model.rows.get(detail.experiment)
+        phase = one_line(row.phase, 24) if row else ""
+    if phase == "trials" and now.get("trials"):
+        return f"trials {now.get('trial', '?')}/{now['trials']}"
+    return phase or "at work"
+
+
+def champion_words(model: LabModel) -> list[Text]:
+    """`decode #9 1.31× seed, 0.97× FA2 estimated`, one for each task."""
+    view = model.view
+    result: list[Text] = []
+    for task in view.tasks if view else ():
+        row = model.champion(task)
+        text = Text(fmt.task_word(one_line(task, 20)), theme.task_style(task))
+        if row is None:
+            result.append(text.append(" no champion yet", theme.DIM))
+            continue
+        text.append(f" #{row.id}", theme.LABEL)
+        scores = [
+            f"{fmt.ratio(row.score[name])} {word} {fmt.interval(row.ci.get(name))}".rstrip()
+            for name, word in (("seed", "seed"), ("fa2", "FA2"))
+            if name in row.score
+        ]
+        text.append(" " + ", ".join(scores) if scores else " not judged", theme.BOLD)
+        if scores and row.score_kind != "measured":
+            text.append(" estimated", theme.WARN)
+        result.append(text)
+    return result
+
+
+def _budget_word(model: LabModel) -> Text:
+    view = model.view
+    budget = view.config.get("budget") if view else None
+    return Text(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
+
+
+def _judge_word(model: LabModel) -> Text:
+    """What the judge's word is worth here."""
+    if model.estimated:
+        return Text("judge: compiled and checked, speed estimated", theme.LABEL)
+    return Text("judge: measured", theme.LABEL)
+
+
+# ---- the proposal
+
+
+def proposal_lines(model: LabModel, width: int) -> list[Text]:
+    """The newest experiment as people read it, from its sentence to its verdict."""
+    detail = model.detail
+    if detail is None:
+        return [Text("Nothing is proposed yet.", theme.DIM)]
+    lines = [*asked_lines(model, detail, width)]
+    head = Text(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
+    origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
+    head.append(f"  {origin}, by {one_line(detail.proposer, 30)}", theme.LABEL)
+    lines.append(head)
+    proposed = detail.proposed
+    if proposed is not None:
+        lines += _block("", proposed.description, width, theme.BOLD)
+        lines += _block("Why", proposed.hypothesis, width)
+        lines += _block("Expects", expectation(detail), width)
+        lines += _block("Turns", proposed.lever, width)
+        if proposed.ideas:
+            said = {idea.id: idea.text for idea in model.ideas}
+            for number in proposed.ideas:
+                lines += _block("Answers", f"idea {number}: {one_line(said.get(number, ''), 300)}", width)
+    elif detail.running:
+        text = str(model.now.get("text") or "") if model.now.get("experiment") == detail.experiment else ""
+        lines.append(Text("being proposed ...", theme.ACCENT))
+        lines += [Text(line, theme.PLAIN) for line in wrapped(text[-STREAM_SHOWN:], width)]
+    if detail.trials:
+        lines.append(Text(""))
+        lines += _trials_summary(detail, width)
+    if detail.speed is not None:
+        kind = "" if detail.speed.kind == "measured" else ", estimated"
+        scores = ", ".join(
+            f"{fmt.ratio(value)} {fmt_baseline(name)} {fmt.interval(detail.speed.ci.get(name))}".strip()
+            for name, value in sorted(detail.speed.score.items())
+        )
+        lines += _block("Speed", f"{scores}{kind}", width)
+    if not detail.running:
+        lines.append(Text(""))
+        verdict = Text(detail.status, theme.status_style(detail.status))
+        lines.append(Text("Verdict ", theme.LABEL).append_text(verdict))
+        for reason in detail.reasons[:6]:
+            lines += _block(reason.gate, reason.detail, width)
+    return lines
+
+
+def asked_lines(model: LabModel, detail: Detail, width: int) -> list[Text]:
+    """What a person is asked about this experiment, on top of everything."""
+    question = model.question_about(detail.experiment)
+    if question is None:
+        return []
+    words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  e edit  o look "
+    if question.kind != "proposal":
+        words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  o look "
+    lines = [Text(words, theme.ALERT)]
+    lines += [Text(line, theme.WARN) for line in wrapped(one_line(question.reason), width)]
+    lines.append(Text(""))
+    return lines
+
+
+def expectation(detail: Detail) -> str:
+    proposed = detail.proposed
+    if proposed is None:
+        return ""
+    gain, bottleneck = proposed.prediction.gain_percent, proposed.prediction.bottleneck
+    parts = [f"{gain:+.1f} %" if gain is not None else "", f"limited by {bottleneck}" if bottleneck else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def fmt_baseline(name: str) -> str:
+    return {"fa2": "FA2", "champion": "the champion"}.get(name, one_line(name, 20))
+
+
+def _block(label: str, text: str, width: int, style: object = theme.PLAIN) -> list[Text]:
+    """`Why  text that wraps below itself`; nothing for an empty text."""
+    if not text:
+        return []
+    indent = 9 if label and width >= 40 else 0
+    result = []
+    for index, line in enumerate(wrapped(text, max(8, width - indent), 400)):
+        row = Text(f"{label[:8]:<{indent}}" if index == 0 and indent else " " * indent, theme.LABEL)
+        row.append(line, style)  # type: ignore[arg-type]
+        result.append(row)
+    return result
+
+
+def _trials_summary(detail: Detail, width: int) -> list[Text]:
+    ran = [trial for trial in detail.trials if trial.vs_parent is not None]
+    best = max(ran, key=lambda trial: trial.vs_parent or 0.0, default=None)
+    lines = _block("Tried", f"{len(detail.trials)} settings, {len(ran)} ran", width)
+    if best is not None:
+        words = f"{fmt.ratio(best.vs_parent)} the parent in {best.bucket}: {fmt.values(best.values)}"
+        lines += _block("Best", words, width)
+    return lines
+
+
+# ---- the strip and the queue
+
+
+def strip_line(model: LabModel, width: int) -> Text:
+    """The gates of the newest experiment, filling as their checks end."""
+    detail = model.detail
+    if detail is None:
+        return Text("")
+    gates = []
+    for gate in STRIP_GATES:
+        outcomes = [check.status for (of, _, _), check in detail.checks.items() if of == gate]
+        state, word = detail.gate_state(gate), ""
+        if gate == "trials" and detail.trials:
+            word = str(len(detail.trials))
+        gates.append((gate, state, outcomes, word))
+    return checks_strip(gates, width)
+
+
+def queue_lines(model: LabModel, width: int, most: int, replaying: bool) -> list[tuple[int | None, Text]]:
+    """What needs a person; if nothing does, the last notice or how things stand."""
+    lines: list[tuple[int | None, Text]] = [
+        (question.experiment, question_line(model, question)) for question in model.questions
+    ]
+    view = model.view
+    if view is not None and not replaying:
+        for task, text in view.explored.items():
+            words = f" {fmt.task_word(one_line(task, 20))}: {one_line(text, 300)}"
+            lines.append((None, Text(words, theme.WARN)))
+        if not view.engine_alive and view.last_seq:
+            lines.append((None, Text(" the engine is not running: space starts it, q leaves", theme.LABEL)))
+    if not lines:
+        notice = model.notices[-1] if model.notices else None
+        if notice is not None and notice.level != "info":
+            lines.append((notice.experiment, Text(f" {one_line(notice.text, 300)}", theme.WARN)))
+        else:
+            lines.append((None, Text(" nothing needs you", theme.DIM)))
+    left_out = len(lines) - most
+    if left_out > 0:
+        lines = lines[:most]
+        experiment, last = lines[-1]
+        lines[-1] = (experiment, Text(f" +{left_out} ", theme.ALERT).append_text(last))
+    return lines
+
+
+def question_line(model: LabModel, question: OpenQuestion) -> Text:
+    row = model.rows.get(question.experiment)
+    task = fmt.task_word(row.task) if row else ""
+    line = Text(f" #{question.experiment} ", theme.ALERT)
+    line.append(f" {task} {KIND_WORDS.get(question.kind, question.kind)} ", theme.WARN)
+    line.append(one_line(question.reason, 200), theme.PLAIN)
+    line.append(f"  {fmt.ago(max(0.0, time.time() - question.since))}", theme.DIM)
+    return line
+
+
+def check_lines(detail: Detail | None, width: int) -> list[Text]:
+    """Every check of an experiment, failures first within each gate."""
+    if detail is None or not detail.checks:
+        return [Text("no check has ended yet", theme.DIM)]
+    lines: list[Text] = []
+    gates: Sequence[str] = sorted(
+        {gate for gate, _, _ in detail.checks}, key=lambda g: GATE_ORDER.index(g) if g in GATE_ORDER else 99
+    )
+    order = {"fail": 0, "unproven": 1, "pass": 2}
+    for gate in gates:
+        checks = [check for (of, _, _), check in detail.checks.items() if of == gate]
+        passed = sum(check.status == "pass" for check in checks)
+        lines.append(Text(f"{gate}  {passed} of {len(checks)} passed", theme.HEADING))
+        for check in sorted(checks, key=lambda check: order.get(check.status, 3)):
+            style = {"pass": theme.GOOD, "fail": theme.BAD}.get(check.status, theme.WARN)
+            line = Text(f"{one_line(check.status, 8):<9}", style)
+            line.append(f"{one_line(check.case, 40):<26} {one_line(check.probe, 24):<12}")
+            if check.error is not None:
+                limit = f" of {check.limit:.2e}" if check.limit is not None else ""
+                line.append(f" error {check.error:.2e}{limit}", theme.LABEL)
+            if check.status != "pass" and check.detail:
+                lines.append(line)
+                lines += [
+                    Text(f"         {part}", theme.WARN)
+                    for part in wrapped(check.detail, max(8, width - 9), 40)
+                ]
+                continue
+            lines.append(line)
+    return lines

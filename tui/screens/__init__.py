@@ -1,0 +1,1 @@
+"""The three places, Labs, Live and Experiment, and the dialogs that open over them."""

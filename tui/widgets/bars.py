@@ -1,0 +1,174 @@
+"""One-line widgets: the status lines, the strip of checks, the queue of what needs a person, the key bar.
+
+Each keeps the lines it drew last and redraws only when they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernel_lab.tui import theme
+from kernel_lab.tui.actions import Action, key_name
+from kernel_lab.tui.text import fit
+from kernel_lab.tui.widgets.pane import strip_of
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+class Bar(Widget):
+    """A few lines of fixed height. `show` costs nothing if they say what they said before."""
+
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Text] = []
+
+    def show(self, lines: Sequence[Text]) -> None:
+        """Show these lines; more than fit are cut."""
+        new = list(lines)
+        same = [one.plain for one in new] == [one.plain for one in self._lines]
+        if same and all(
+            a.spans == b.spans and a.style == b.style for a, b in zip(new, self._lines, strict=True)
+        ):
+            return
+        self._lines = new
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width, background = self.size.width, self.rich_style
+        if y >= len(self._lines):
+            return Strip.blank(width, background)
+        return strip_of(self._lines[y]).adjust_cell_length(width, background).apply_style(background)
+
+    def plain(self) -> str:
+        return "\n".join(line.plain.rstrip() for line in self._lines)
+
+
+def joined(parts: Sequence[Text], width: int, gap: str = "  ") -> Text:
+    """Parts in one line, as many from the front as fit; the first is cut if it alone is too long."""
+    line = Text()
+    for part in parts:
+        if not part.plain:
+            continue
+        room = width - line.cell_len - (len(gap) if line.plain else 0)
+        if part.cell_len > room:
+            if not line.plain:
+                line.append(fit(part.plain, width), part.style)
+            continue
+        if line.plain:
+            line.append(gap)
+        line.append_text(part)
+    return line
+
+
+class KeyBar(Bar):
+    """The keys that do something now, most important first; a click does the same."""
+
+    class Pressed(Message):
+        def __init__(self, action_id: str) -> None:
+            super().__init__()
+            self.action_id = action_id
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._spans: list[tuple[int, int, str]] = []
+        self._wanted: tuple[tuple[str, str, str, bool], ...] = ()
+
+    def show_actions(self, actions: Sequence[tuple[Action, str | None]]) -> None:
+        """Actions with the reason why they cannot be done now; those that can come first."""
+        ranked = sorted(actions, key=lambda pair: (pair[1] is not None, -pair[0].bar))
+        self._wanted = tuple(
+            (action.id, key_name(action.keys[0]), action.label, why is None)
+            for action, why in ranked
+            if action.bar
+        )
+        self._draw()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        line, spans = Text(), []
+        for action_id, key, label, possible in self._wanted:
+            if not possible:
+                continue
+            start = line.cell_len + (2 if line.plain else 0)
+            end = start + len(key) + 1 + len(label)
+            if end > self.size.width:
+                break
+            if line.plain:
+                line.append("  ")
+            line.append(key, theme.KEY).append(f" {label}", theme.LABEL)
+            spans.append((start, end, action_id))
+        self._spans = spans
+        self.show([line])
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, action_id in self._spans:
+            if start <= event.x < end:
+                self.post_message(self.Pressed(action_id))
+
+
+class Queue(Bar, can_focus=False):
+    """What needs a person, one line each; a click shows it."""
+
+    class Looked(Message):
+        def __init__(self, experiment: int | None) -> None:
+            super().__init__()
+            self.experiment = experiment
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._experiments: list[int | None] = []
+
+    def show_queue(self, lines: Sequence[tuple[int | None, Text]]) -> None:
+        """Lines with the experiment that each is about."""
+        self._experiments = [experiment for experiment, _ in lines]
+        height = max(1, len(lines))
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+        self.show([line for _, line in lines])
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y < len(self._experiments):
+            self.post_message(self.Looked(self._experiments[event.y]))
+
+
+_CELL = {"pass": (".", theme.GOOD), "fail": ("F", theme.BAD), "unproven": ("?", theme.WARN)}
+
+
+def checks_strip(gates: Sequence[tuple[str, str, Sequence[str], str]], width: int) -> Text:
+    """Gates with their state (`pass`, `fail`, `running` or empty), their checks' outcomes, and a word.
+
+    `lint ok  quick .. ok  correctness ....F..`: `.` passed, `F` failed, `?` could not be proven here.
+    """
+    line = Text()
+    for gate, state, outcomes, word in gates:
+        style: Style = {
+            "pass": theme.GOOD,
+            "fail": theme.BAD,
+            "running": theme.ACCENT,
+        }.get(state, theme.DIM)
+        part = Text(gate, style)
+        if outcomes:
+            room = max(4, min(len(outcomes), width // 4))
+            part.append(" ")
+            if len(outcomes) > room:
+                part.append(f"{len(outcomes) - room}+", theme.DIM)
+            for outcome in outcomes[-room:]:
+                cell, cell_style = _CELL.get(outcome, ("?", theme.WARN))
+                part.append(cell, cell_style)
+        end = word or {"pass": "ok", "fail": "FAILED", "running": ""}.get(state, "-")
+        if end and not (outcomes and state == "pass"):
+            part.append(f" {end}", style)
+        if line.plain:
+            line.append("  ")
+        line.append_text(part)
+    if line.cell_len > width:
+        line.right_crop(line.cell_len - width)
+    return line

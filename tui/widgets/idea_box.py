@@ -1,0 +1,176 @@
+"""Text boxes: the idea box at the foot of the screen, and the box that dialogs use.
+
+Enter sends; shift+enter, alt+enter or ctrl+j begins a new line; a paste keeps all its lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from kernel_lab.tui import bindings, theme
+from kernel_lab.tui.widgets.bars import Bar
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import TextArea
+
+IDEA_LIMIT = 20_000
+"""Characters of one idea: the engine takes no more."""
+
+SAID_KEPT = 50
+
+IdeaScope = Literal["next", "always", "from"]
+
+
+class TextBox(TextArea):
+    """A plain text area that sends on Enter. Holds what a person types, and never markup."""
+
+    class Sent(Message):
+        def __init__(self, box: TextBox, text: str) -> None:
+            super().__init__()
+            self.box = box
+            self.text = text
+
+        @property
+        def control(self) -> TextBox:
+            return self.box
+
+    class Left(Message):
+        """Escape: the person wants out of the box; the text stays."""
+
+    class ScopeAsked(Message):
+        """Tab: the next one of whom it is for, or what kind it is."""
+
+    class Typed(Message):
+        """A key went into the box: approvals wait a moment."""
+
+    def __init__(self, *, id: str | None = None, placeholder: str = "", said: Sequence[str] = ()) -> None:
+        super().__init__(id=id, soft_wrap=True, show_line_numbers=False, placeholder=placeholder)
+        self.cursor_blink = False
+        self.said: list[str] = list(said)
+        self._recalled = 0
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    async def _on_key(self, event: events.Key) -> None:
+        self.post_message(self.Typed())
+        handled = True
+        match event.key:
+            case "enter":
+                self.post_message(self.Sent(self, self.text))
+            case "shift+enter" | "alt+enter" | "ctrl+j":
+                self.insert("\n")
+            case "escape":
+                self.post_message(self.Left())
+            case "tab":
+                self.post_message(self.ScopeAsked())
+            case "up" if self.said and self.cursor_location[0] == 0:
+                self._recall(1)
+            case "down" if self._recalled and self.cursor_location[0] == self.document.line_count - 1:
+                self._recall(-1)
+            case _:
+                handled = False
+        if handled:
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        self.post_message(self.Typed())
+        room = IDEA_LIMIT - len(self.text)
+        if len(event.text) > room:
+            event.prevent_default()
+            self.insert(event.text[: max(0, room)])
+            self.notify(f"only {IDEA_LIMIT:,} characters fit: the rest was left out", severity="warning")
+            return
+        await super()._on_paste(event)
+
+    def _recall(self, by: int) -> None:
+        self._recalled = min(len(self.said), max(0, self._recalled + by))
+        self.text = self.said[-self._recalled] if self._recalled else ""
+        self.move_cursor(self.document.end)
+
+    def clear_sent(self, text: str) -> None:
+        """Empty the box and remember what was said."""
+        self.said = [*self.said[-SAID_KEPT:], text]
+        self._recalled = 0
+        self.text = ""
+
+
+class IdeaBox(Horizontal):
+    """Whom it is for, and the box. One line until it has the focus, then as many as are written."""
+
+    class Said(Message):
+        def __init__(self, text: str, scope: IdeaScope, from_experiment: int | None) -> None:
+            super().__init__()
+            self.text = text
+            self.scope: IdeaScope = scope
+            self.from_experiment = from_experiment
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.scope: IdeaScope = "next"
+        self.from_experiment: int | None = None
+        self._shown: int | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="idea-scope")
+        yield TextBox(id="idea-text", placeholder="i: say an idea. Enter sends, tab changes whom it is for")
+
+    def on_mount(self) -> None:
+        self._draw_scope()
+
+    @property
+    def box(self) -> TextBox:
+        return self.query_one("#idea-text", TextBox)
+
+    def offer(self, shown: int | None) -> None:
+        """The experiment that `from #N` would start from."""
+        if shown != self._shown:
+            self._shown = shown
+            if self.scope == "from" and not self.box.has_focus:
+                self.scope = "next"
+            self._draw_scope()
+
+    def begin(self, scope: IdeaScope | None = None) -> None:
+        """Put the cursor into the box."""
+        if scope == "from" and self._shown is not None:
+            self.scope, self.from_experiment = "from", self._shown
+            self._draw_scope()
+        self.box.focus()
+
+    def on_text_box_scope_asked(self, event: TextBox.ScopeAsked) -> None:
+        event.stop()
+        order: list[IdeaScope] = ["next", "always", *(["from"] if self._shown is not None else [])]  # type: ignore[list-item]
+        self.scope = order[(order.index(self.scope) + 1) % len(order)] if self.scope in order else "next"
+        self.from_experiment = self._shown if self.scope == "from" else None
+        self._draw_scope()
+
+    def on_text_box_sent(self, event: TextBox.Sent) -> None:
+        event.stop()
+        text = event.text.strip()
+        if not text:
+            self.notify("nothing is written yet: esc leaves the box", severity="warning", markup=False)
+            return
+        self.post_message(self.Said(text, self.scope, self.from_experiment))
+        self.box.clear_sent(text)
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        self.set_class(bool(self.box.text), "-written")
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is not None and event.widget.id == "idea-scope":
+            self.post_message(TextBox.ScopeAsked())
+
+    def _draw_scope(self) -> None:
+        word = f"from #{self.from_experiment}" if self.scope == "from" else self.scope
+        self.query_one("#idea-scope", Bar).show([Text(f" {word:<10}>", theme.ACCENT)])
+
+
+__all__ = ["IdeaBox", "TextBox", "bindings"]
