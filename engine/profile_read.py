@@ -128,6 +128,7 @@ def _read_fa2(table: Table, roof_tflops: float) -> Fa2Profile:
     decode = table.table("decode")
     figures = Fa2Decode(
         fixed_us=decode.number("fixed_us", high=1000),
+        combine_us=decode.number("combine_us", high=1000),
         per_split_us=decode.number("per_split_us", high=100),
         read_fraction=decode.number("read_fraction", high=1.0),
         kind=decode.text("kind", one_of=FIGURE_KINDS),

@@ -52,6 +52,9 @@ class Fa2Decode:
     """What FlashAttention-2's decode times are made of; `fa2.py` says how."""
 
     fixed_us: float
+    """One kernel from launch to end, without its work."""
+    combine_us: float
+    """The second kernel, where the keys were split."""
     per_split_us: float
     read_fraction: float
     """Share of `dram_gbs` that its split-KV kernel sustains."""
