@@ -22,7 +22,7 @@ class ReplayReader(EventReader):
     """A recording, read-only, at a position from 0 (nothing happened yet) to `length`.
 
     `poll` gives the events that are due by the clock while playing; `seek` moves at once. Pauses longer than
-    `max_gap_s` in the recording are shortened to that, before `speed` divides them.
+    `max_gap_s` in the recording are shortened to that, before the speed divides them.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ReplayReader(EventReader):
         self.position = 0
         self.playing = False
         self.max_gap_s = max_gap_s
-        self._speed = speed
+        self._pace = speed
         self._clock = clock
         self._origin = clock()
         """The clock's time at which the event at `position` happened, in this replay."""
@@ -56,15 +56,16 @@ class ReplayReader(EventReader):
     # ---- the clock ----
 
     @property
-    def speed(self) -> float:
-        return self._speed
+    def pace(self) -> float:
+        """Seconds of the recording for one second of the clock."""
+        return self._pace
 
-    @speed.setter
-    def speed(self, speed: float) -> None:
-        if not speed > 0:
-            raise UsageError(f"speed is {speed}: give more than 0")
-        self._origin = self._clock() - (self._clock() - self._origin) * self._speed / speed
-        self._speed = speed
+    @pace.setter
+    def pace(self, pace: float) -> None:
+        if not pace > 0:
+            raise UsageError(f"the speed of a replay is {pace}: give more than 0")
+        self._origin = self._clock() - (self._clock() - self._origin) * self._pace / pace
+        self._pace = pace
 
     def play(self) -> None:
         if not self.playing:
@@ -84,7 +85,7 @@ class ReplayReader(EventReader):
             return []
         target, origin, now = self.position, self._origin, self._clock()
         while target < min(self.length, self.position + limit):
-            due = origin + self._gap_s(target + 1) / self._speed
+            due = origin + self._gap_s(target + 1) / self._pace
             if due > now:
                 break
             target, origin = target + 1, due

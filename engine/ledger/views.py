@@ -249,7 +249,7 @@ class Views:
         )
         return [CheckRow(*row) for row in rows]
 
-    def speed_of(self, n: int) -> Speed | None:
+    def speed(self, n: int) -> Speed | None:
         """The newest judgement of speed, with every workload's time; None if it was never reached."""
         body = self.last_body(n, type_name(SpeedJudged))
         return None if body is None else build(SpeedJudged, loads(body)).speed
