@@ -7,19 +7,21 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
 _UNSET = ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")  # noqa: S104  compared with, never bound
 _world: Path | None = None
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only loopback and local sockets: a test that needs the outside is a wrong test."""
     connect = socket.socket.connect
 
@@ -76,4 +78,71 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
-    yield
+
+
+@pytest.fixture
+def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings, labs, state and cache of one test alone, also for the programs that it starts."""
+    for name in _XDG:
+        folder = tmp_path / "xdg" / name.lower()
+        folder.mkdir(parents=True, mode=0o700)
+        monkeypatch.setenv(name, str(folder))
+    return tmp_path / "xdg"
+
+
+@pytest.fixture
+def cli(own_world: Path, tmp_path: Path) -> Cli:
+    """Runs `kernel-lab` as a person would, without a terminal, in an empty folder and a world of its own."""
+    folder = tmp_path / "cwd"
+    folder.mkdir(exist_ok=True)
+
+    def run(*arguments: str | Path, timeout: float = 60, **settings: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "kernel_lab.tui.cli", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            cwd=settings.pop("cwd", folder),
+            **settings,
+        )
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command printed and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The one line on standard error of a command that failed."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("kernel-lab: ")
+        return lines[0].removeprefix("kernel-lab: ")
+
+
+@pytest.fixture
+def kernel_lab(
+    own_world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Said]:
+    """Runs `kernel-lab` in this process, in an empty folder and a world of its own."""
+    from kernel_lab.tui.cli import main
+
+    folder = tmp_path / "cwd"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Said(status, captured.out, captured.err)
+
+    return run

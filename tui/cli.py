@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         _never_fail_on_a_character(stream)
     try:
-        options = build_parser().parse_args(argv)
+        options = build_parser().parse_command(argv)
         status = _handler(options.handler)(options)
         sys.stdout.flush()
     except LabError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from kernel_lab.engine.commands import VETO_CATEGORIES
@@ -31,6 +31,14 @@ class Parser(argparse.ArgumentParser):
         settings.setdefault("allow_abbrev", False)
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(**settings)
+
+    def parse_command(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Like `parse_args`, but what is left over is told with the command that it was given to."""
+        options, left_over = self.parse_known_args(arguments)
+        if left_over:
+            prog = f"{self.prog} {options.command}" if options.command else self.prog
+            raise UsageError(f"unrecognized arguments: {' '.join(left_over)}; see `{prog} --help`")
+        return options
 
     def error(self, message: str) -> NoReturn:
         """Raise in place of printing usage and exiting."""

@@ -31,6 +31,7 @@ def results(options: argparse.Namespace) -> int:
     with reading(options) as lab:
         view = lab.ledger.view()
         rows = sorted(lab.ledger.experiments(), key=lambda row: (row.parent is not None, row.id))
+        asked = {question.experiment for question in lab.ledger.open_questions()}
         path = lab.path
     if options.json:
         output.print_json(
@@ -44,7 +45,7 @@ def results(options: argparse.Namespace) -> int:
     elif options.tsv:
         print(output.tsv(TSV_COLUMNS, [_tsv_row(row) for row in rows]))
     else:
-        _print_results(path, view, rows)
+        _print_results(path, view, rows, asked)
     return 0
 
 
@@ -90,7 +91,7 @@ def _tsv_row(row: ExperimentRow) -> list[Any]:
     ]
 
 
-def _print_results(path: Path, view: LabView, rows: list[ExperimentRow]) -> None:
+def _print_results(path: Path, view: LabView, rows: list[ExperimentRow], asked: set[int]) -> None:
     print(f"{path} · {device(view)} · {view.model}")
     if view.device_kind == "static":
         print("~ marks estimates: no number here was measured")
@@ -100,7 +101,7 @@ def _print_results(path: Path, view: LabView, rows: list[ExperimentRow]) -> None
             f"#{row.id}{'*' if row.id in champions else ''}",
             row.task,
             "" if row.parent is None else f"#{row.parent}",
-            row.status,
+            f"{row.status}, needs you" if row.id in asked else row.status,
             output.ratio(row.score.get("seed"), row.score_kind),
             output.ratio(row.score.get("fa2"), row.score_kind),
             row.trials or "",

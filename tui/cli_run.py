@@ -26,7 +26,7 @@ from kernel_lab.engine.lab import (
 from kernel_lab.engine.lab import write_config as write_settings
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.proposers.base import LATER, NAMES
-from kernel_lab.engine.tasks import TaskSpec, load_task, workload_matrix
+from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import DEFAULT_PROPOSER, DEFAULT_TASKS, HEADLESS_BUDGET, Device, choose_device
 
@@ -173,13 +173,18 @@ def _config(
     return LabConfig(
         gpu=device.gpu.name,
         model=device.model.name,
-        tasks=tuple(task.name for task in tasks),
+        tasks=tuple(_task_word(task) for task in tasks),
         proposer=proposer,
         mode=options.mode or ("auto" if unattended else "wins"),
         seed=options.seed or 0,
         from_file=source,
         **given,
     )
+
+
+def _task_word(task: TaskSpec) -> str:
+    """How lab.toml names a task: by name if it is shipped, else by its folder."""
+    return task.name if task.name in shipped_tasks() else str(task.folder)
 
 
 def _tasks_of(path: str, tasks: list[TaskSpec], *, narrow: bool) -> list[TaskSpec]:
@@ -248,7 +253,7 @@ def _same_lab(options: argparse.Namespace, lab: Lab) -> None:
         asked.append(("--gpu", device.gpu.name, config.gpu))
         asked.append(("--model", device.model.name, config.model))
     if options.task is not None:
-        names = sorted(load_task(name).name for name in options.task)
+        names = sorted(_task_word(load_task(name)) for name in options.task)
         asked.append(("--task", ",".join(names), ",".join(sorted(config.tasks))))
     if options.seed is not None:
         asked.append(("--seed", str(options.seed), str(config.seed)))
