@@ -43,6 +43,17 @@ class Edit(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Submit(Command):
+    """Judge a person's own candidate as the next experiment of `task`, whoever proposes otherwise."""
+
+    task: str
+    source: str
+    description: str
+    ideas: tuple[int, ...] = ()
+    """What people said that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Keep(Command):
     """Keep an experiment that is held, or revise a vetoed or rejected win."""
 
