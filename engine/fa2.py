@@ -105,7 +105,7 @@ def prefill_tflops(gpu: GpuProfile, dim: int, causal: bool, length: int) -> floa
 def _points(gpu: GpuProfile, dim: int, causal: bool) -> list[tuple[int, float]]:
     """All points of a head dim; where curves meet at a length, the better founded kind counts."""
     order = ("scaled", "published", "measured")
-    curves: list[Fa2Curve] = [c for c in gpu.fa2.prefill if c.D == dim and c.causal is causal]
+    curves: list[Fa2Curve] = [c for c in gpu.fa2.prefill if (c.D, c.causal) == (dim, causal)]
     merged: dict[int, float] = {}
     for curve in sorted(curves, key=lambda c: order.index(c.kind)):
         merged.update(curve.points)
@@ -185,7 +185,7 @@ def _plain_us(gpu: GpuProfile, dim: int, heads: int, rows: int, lengths: list[in
     time_us = 0.0
     for length in lengths:
         square = min(rows, length) if causal else 0
-        scores = square * (length - square) if causal else rows * length
+        scores: float = square * (length - square) if causal else rows * length
         time_us += flops_per_score * scores / (prefill_tflops(gpu, dim, False, length) * 1e6)
         if square:
             scores = square * (square + 1) / 2
@@ -209,7 +209,7 @@ def _stretch(gpu: GpuProfile, tile: _Tile, ctas: int, rows: int, length: int, ca
     if load <= 1:
         rounds = max(longest, alone)
     else:
-        alike = math.ceil(load) if load <= 4 else load + 0.5
+        alike = float(math.ceil(load)) if load <= 4 else load + 0.5
         rounds = alike * (1 - uneven) + (load + _TAIL_ROUNDS) * uneven
     reference = _REFERENCE_LOAD + 0.5 * (1 - uneven) + _TAIL_ROUNDS * uneven
     return rounds / load * _REFERENCE_LOAD / reference
@@ -218,7 +218,8 @@ def _stretch(gpu: GpuProfile, tile: _Tile, ctas: int, rows: int, length: int, ca
 def _bytes(workload: Mapping[str, Any], lengths: list[int]) -> float:
     """Bytes that must cross DRAM: queries and result, and every key and value once per KV head."""
     queries = 2.0 * workload["B"] * workload["Hq"] * workload["Sq"]
-    return 2.0 * workload["D"] * (queries + 2.0 * workload["Hkv"] * sum(lengths))
+    rows: float = queries + 2.0 * workload["Hkv"] * sum(lengths)
+    return 2.0 * float(workload["D"]) * rows
 
 
 def _read_rate(gpu: GpuProfile, tile: _Tile, ctas: int) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernel_lab.engine.errors import ProfileError
+from kernel_lab.engine.paths import user_profiles_dir
 from kernel_lab.engine.profile_read import read_gpu, read_model
 from kernel_lab.engine.profile_types import (
     FEATURES,
@@ -98,15 +99,9 @@ def _shipped_dir(kind: Kind) -> Path:
     return Path(__file__).parent.parent / "profiles" / kind
 
 
-def _user_dir(kind: Kind) -> Path:
-    from platformdirs import user_config_path
-
-    return user_config_path("kernel-lab") / "profiles" / kind
-
-
 def _all(kind: Kind) -> dict[str, tuple[Path, Origin]]:
     found: dict[str, tuple[Path, Origin]] = {}
-    places: tuple[tuple[Path, Origin], ...] = ((_shipped_dir(kind), "shipped"), (_user_dir(kind), "user"))
+    places: tuple[tuple[Path, Origin], ...] = ((_shipped_dir(kind), "shipped"), (user_profiles_dir(kind), "user"))
     for folder, origin in places:
         if folder.is_dir():
             found.update({path.stem: (path, origin) for path in folder.glob("*.toml")})
