@@ -151,7 +151,7 @@ def attend(
     return acc, new_max, row_sum
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["Hq", "splits"])
 def decode_kernel(
     q_ptr,
     k,  # pointer, or descriptor with blocks [1, 1, BLOCK_N, D_PAD]
@@ -271,7 +271,7 @@ def decode_kernel(
         )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def combine_kernel(
     parts_ptr,  # float32 [rows, splits, D]
     lse_ptr,  # float32 [rows, splits], in log2 if EXP2

@@ -39,9 +39,9 @@ SPACE = {
 CONFIG = {
     "*": {
         "BLOCK_M": 64,
-        "BLOCK_N": 64,
+        "BLOCK_N": 32,
         "num_warps": 4,
-        "num_stages": 1,
+        "num_stages": 2,
         "EXP2": False,
         "SKIP": False,
         "TWO_LOOPS": False,
@@ -50,7 +50,7 @@ CONFIG = {
         "LONGEST_FIRST": False,
         "DESCRIPTORS": False,
     },
-    "wide": {"BLOCK_N": 32, "num_warps": 8, "num_stages": 2},
+    "wide": {"num_warps": 8},
 }
 
 LOG2_E = 1.4426950408889634
@@ -148,7 +148,7 @@ def attend(
     return acc, new_max, row_sum
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["B", "Hq"])
 def attention_kernel(
     q_ptr,
     k,  # pointer, or descriptor with blocks [1, 1, BLOCK_N, D_PAD]
