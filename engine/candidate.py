@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import functools
 import hashlib
 import json
 import math
@@ -65,6 +66,7 @@ class Candidate:
     canonical_sha: str
 
 
+@functools.lru_cache(maxsize=64)  # every gate asks for the same few texts again
 def parse(source: str, task_entry: str) -> Candidate:
     """Read a candidate's tunables and settings, and check that its entry can be called.
 

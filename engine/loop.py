@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_lab.engine.candidate import Candidate, parse
+from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.control import Control
-from kernel_lab.engine.errors import LabError, UsageError
+from kernel_lab.engine.errors import CandidateInvalid, LabError, UsageError
 from kernel_lab.engine.events import (
     ChampionChanged,
     EngineStopped,
@@ -98,7 +98,7 @@ class Loop:
 
     async def _work(self) -> EngineStopped:
         self._create()
-        repo.sync(self.ledger, self.lab.path / "repo")
+        repo.sync(self.ledger, self.lab.repo_dir)
         for task in self.tasks.values():
             await self._seed(task)
         while True:
@@ -178,14 +178,22 @@ class Loop:
             ExperimentFinished(number, "seed", (), candidate.sha),
             ChampionChanged(task.name, number, None, "the seed"),
         )
-        repo.sync(self.ledger, self.lab.path / "repo")
+        repo.sync(self.ledger, self.lab.repo_dir)
 
     def _seed_source(self, task: TaskSpec) -> str:
         recorded = next((r for r in self.ledger.experiments(task=task.name) if r.parent is None), None)
         if recorded is not None and recorded.source_sha:
             return self.ledger.blob(recorded.source_sha).decode()
-        own = self.lab.seed_file(task.name)
-        return own if own is not None else task.seed_source
+        if self.lab.config.from_file is None:
+            return task.seed_source
+        own = read_candidate_file(self.lab.config.from_file)
+        try:
+            parse(own, task.entry)
+        except CandidateInvalid:
+            if len(self.tasks) == 1:
+                raise
+            return task.seed_source  # the file is for the other task
+        return own
 
     async def _one(self, task: TaskSpec) -> None:
         """One experiment of `task`; a kill ends it with the verdict `interrupted`."""
@@ -237,7 +245,7 @@ class Loop:
         if isinstance(answer, Exhausted):
             self._explored(task.name, answer.text)
             return
-        repo.sync(self.ledger, self.lab.path / "repo")
+        repo.sync(self.ledger, self.lab.repo_dir)
 
     def _interrupt(self, steps: Steps, started: ExperimentStarted) -> None:
         events: list[Event] = [] if steps.find(ExperimentStarted) else [started]
@@ -282,8 +290,7 @@ class Loop:
     def _canonical(self, source: str, entry: str) -> str:
         known = self._canonicals.get(source)
         if known is None:
-            candidate: Candidate = parse(source, entry)
-            known = self._canonicals[source] = candidate.canonical_sha
+            known = self._canonicals[source] = parse(source, entry).canonical_sha
         return known
 
     def _ideas(self) -> list[Any]:

@@ -27,10 +27,10 @@ class Steps:
             record.event for record in ledger.records(experiment=experiment) if record.event is not None
         ]
 
-    def find(self, kind: type[E], **fields: Any) -> E | None:
+    def find(self, cls: type[E], /, **fields: Any) -> E | None:
         """The first recorded event of this kind whose fields equal the given ones."""
         for event in self._events:
-            if isinstance(event, kind) and all(getattr(event, key) == value for key, value in fields.items()):
+            if isinstance(event, cls) and all(getattr(event, key) == value for key, value in fields.items()):
                 return event
         return None
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kernel_lab.engine.events import build
 from kernel_lab.engine.facts import Check, Launch
-from kernel_lab.engine.hostlink import HostLink, JobResult
 from kernel_lab.engine.profiles import GpuProfile
 from kernel_lab.engine.tasks import TaskSpec
+
+if TYPE_CHECKING:
+    from kernel_lab.engine.hostlink import HostLink
 
 SCREEN_DEADLINE_S = {"load": 20.0, "compile": 90.0}
 CHECK_DEADLINE_S = {"load": 20.0, "case": 30.0}
@@ -99,7 +101,7 @@ class StaticDevice:
             if on_check and "check" in fields:
                 on_check(build(Check, fields["check"]))
 
-        result: JobResult = await self.host.call(
+        result = await self.host.call(
             "check",
             on_progress=progress,
             source=source,
