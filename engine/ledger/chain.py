@@ -26,13 +26,16 @@ def first_fault(connection: sqlite3.Connection) -> Fault | None:
     end: for that, compare with the hash in a receipt.
     """
     expected, prev = 1, GENESIS
-    bad_blobs = {
-        sha for sha, data in connection.execute("SELECT sha, data FROM blobs") if sha256(bytes(data)) != sha
+    # Everything is read as bytes: a changed byte may leave a text that is none.
+    blobs = {
+        _text(sha): sha256(data or b"") == _text(sha)
+        for sha, data in connection.execute("SELECT CAST(sha AS BLOB), CAST(data AS BLOB) FROM blobs")
     }
-    known = {row[0] for row in connection.execute("SELECT sha FROM blobs")}
-    for seq, time, name, experiment, body, before, own in connection.execute(
-        "SELECT seq, time, type, experiment, body, prev, hash FROM events ORDER BY seq"
+    for seq, time, experiment, *texts in connection.execute(
+        "SELECT seq, time, experiment, CAST(type AS BLOB), CAST(body AS BLOB), CAST(prev AS BLOB), "
+        "CAST(hash AS BLOB) FROM events ORDER BY seq"
     ):
+        name, body, before, own = map(_text, texts)
         if seq != expected:
             return Fault(expected, f"event {expected} is missing")
         if before != prev or digest(prev, seq, time, name, body) != own:
@@ -41,10 +44,13 @@ def first_fault(connection: sqlite3.Connection) -> Fault | None:
         if fields.get("experiment") != experiment:
             return Fault(seq, f"event {seq} ({name}) was filed under another experiment")
         sha = fields.get("source_sha")
-        if sha and (sha not in known or sha in bad_blobs):
-            state = "was changed" if sha in known else "is missing"
+        if sha and not blobs.get(sha, False):
+            state = "was changed" if sha in blobs else "is missing"
             return Fault(seq, f"event {seq} ({name}) names the text {sha[:12]}, which {state}")
         expected, prev = seq + 1, own
-    if bad_blobs:
-        return Fault(None, f"the text {min(bad_blobs)[:12]} was changed")
-    return None
+    changed = sorted(sha for sha, intact in blobs.items() if not intact)
+    return Fault(None, f"the text {changed[0][:12]} was changed") if changed else None
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("ascii", "replace")

@@ -228,10 +228,10 @@ def _trial(tables: Tables, record: Record, event: ev.TrialFinished) -> None:
         ),
     )
     tables.execute(
-        "UPDATE experiments SET trials = (SELECT count(*) FROM trials WHERE experiment = ?1) WHERE id = ?1",
-        (event.experiment,),
+        "UPDATE experiments SET trials = (SELECT count(*) FROM trials WHERE experiment = ?1), "
+        "phase = CASE status WHEN ?2 THEN 'trials' ELSE phase END WHERE id = ?1",
+        (event.experiment, RUNNING),
     )
-    _set_phase(tables, event.experiment, "trials")
 
 
 @_on(ev.TrialsSettled)

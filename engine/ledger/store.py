@@ -223,8 +223,9 @@ class Ledger(EventReader):
         self._set_projections_version()
 
     def _all_records(self) -> Iterator[Record]:
+        """Asks only when the first one is taken: tables cannot be dropped under an open query."""
         rows = self.connection.execute(f"SELECT {RECORD_COLUMNS} FROM events ORDER BY seq")  # noqa: S608
-        return (Record.from_row(row) for row in rows)
+        yield from (Record.from_row(row) for row in rows)
 
     # ---- commands ----
 

@@ -315,7 +315,7 @@ class Views:
 def _experiment(row: tuple[Any, ...]) -> ExperimentRow:
     values = dict(zip(_FIELDS, row, strict=True))
     prediction = loads(values["prediction"])
-    values["prediction"] = None if prediction is None else build(Prediction, prediction)
+    values["prediction"] = None if prediction is None else Prediction(**prediction)
     values["reasons"] = _reasons(loads(values["reasons"]))
     values["score"] = loads(values["score"])
     values["ci"] = {key: (low, high) for key, (low, high) in loads(values["ci"]).items()}
@@ -324,4 +324,4 @@ def _experiment(row: tuple[Any, ...]) -> ExperimentRow:
 
 
 def _reasons(items: Iterable[dict[str, str]]) -> tuple[Reason, ...]:
-    return tuple(build(Reason, item) for item in items)
+    return tuple(Reason(**item) for item in items)
