@@ -28,6 +28,7 @@ check: dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=engine/harness $(BIN)/mypy --explicit-package-bases engine/harness
 	$(BIN)/lint-imports
 
 setup: $(VENV)/.made-lab
@@ -60,12 +61,12 @@ $(VENV)/.made-torch: $(VENV)/.made-venv
 
 $(VENV)/.made-lab: $(VENV)/.made-torch pyproject.toml
 	@echo "== kernel-lab"
-	@$(PIP) install --quiet -e .
+	@$(PIP) install -e .
 	@touch $@
 
 $(VENV)/.made-dev: $(VENV)/.made-lab
 	@echo "== what tests and checks need"
-	@$(PIP) install --quiet -e ".[dev]"
+	@$(PIP) install -e ".[dev]"
 	@touch $@
 
 clean:
