@@ -24,7 +24,7 @@ from kernel_lab.engine.profile_types import (
     Origin,
     ProfileEntry,
 )
-from kernel_lab.engine.tomlread import near
+from kernel_lab.engine.tomlread import TomlFile, near
 
 __all__ = [
     "FEATURES",
@@ -40,22 +40,34 @@ __all__ = [
     "load_gpu",
     "load_model",
     "match_gpu_name",
+    "read_profile",
     "require_covered",
 ]
 
 Kind = Literal["gpus", "models"]
 
+MAX_NOTES = 200_000
+"""Characters of a notes file that are read: an agent reads them too."""
+
 
 def load_gpu(name: str) -> GpuProfile:
     """The GPU profile of that name. Raises ProfileError."""
     path, origin = _find("gpus", name)
-    return read_gpu(path, origin, _notes(path))
+    return read_gpu(path, origin, _notes("gpus", path))
 
 
 def load_model(name: str) -> ModelProfile:
     """The model profile of that name. Raises ProfileError."""
     path, origin = _find("models", name)
-    return read_model(path, origin, _notes(path))
+    return read_model(path, origin, _notes("models", path))
+
+
+def read_profile(path: Path) -> GpuProfile | ModelProfile:
+    """The profile in a file anywhere, of the kind that its folder or else its content says."""
+    folder = path.parent.name
+    if folder == "models" or (folder != "gpus" and TomlFile(path, ProfileError).root().has("attention")):
+        return read_model(path, "user", _notes("models", path))
+    return read_gpu(path, "user", _notes("gpus", path))
 
 
 def require_covered(model: ModelProfile) -> None:
@@ -82,7 +94,7 @@ def match_gpu_name(name: str) -> str | None:
     wanted = _driver_name(name)
     for path, origin in _all("gpus").values():
         try:
-            gpu = read_gpu(path, origin, _notes(path))
+            gpu = read_gpu(path, origin, _notes("gpus", path))
         except ProfileError:
             continue  # a wrong file is no reason to fail for another card
         if wanted in {_driver_name(known) for known in gpu.nvml_names}:
@@ -101,7 +113,10 @@ def _shipped_dir(kind: Kind) -> Path:
 
 def _all(kind: Kind) -> dict[str, tuple[Path, Origin]]:
     found: dict[str, tuple[Path, Origin]] = {}
-    places: tuple[tuple[Path, Origin], ...] = ((_shipped_dir(kind), "shipped"), (user_profiles_dir(kind), "user"))
+    places: tuple[tuple[Path, Origin], ...] = (
+        (_shipped_dir(kind), "shipped"),
+        (user_profiles_dir(kind), "user"),
+    )
     for folder, origin in places:
         if folder.is_dir():
             found.update({path.stem: (path, origin) for path in folder.glob("*.toml")})
@@ -113,22 +128,28 @@ def _find(kind: Kind, name: str) -> tuple[Path, Origin]:
     wanted = name.strip().lower()
     if wanted not in known:
         thing = "GPU" if kind == "gpus" else "model"
-        raise ProfileError(f'unknown {thing} "{name}"{near(wanted, known)}; known: {", ".join(known)}')
+        raise ProfileError(f'unknown {thing} "{name}"{near(wanted, known)}; choose one of {", ".join(known)}')
     return known[wanted]
 
 
-def _notes(path: Path) -> str:
+def _notes(kind: Kind, path: Path) -> str:
     """Text of the Markdown beside a profile; the shipped notes serve an overriding file without its own."""
-    kind: Kind = "gpus" if path.parent.name == "gpus" else "models"
     for place in (path.with_suffix(".md"), _shipped_dir(kind) / f"{path.stem}.md"):
-        if place.is_file():
-            return place.read_text(encoding="utf-8", errors="replace")
+        try:
+            with place.open(encoding="utf-8", errors="replace") as file:
+                return file.read(MAX_NOTES)
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            raise ProfileError(
+                f"{place}: cannot be read ({problem.strerror}); check its permissions"
+            ) from None
     return ""
 
 
 def _gpu_entry(path: Path, origin: Origin) -> ProfileEntry:
     try:
-        gpu = read_gpu(path, origin, _notes(path))
+        gpu = read_gpu(path, origin, _notes("gpus", path))
     except ProfileError as problem:
         return ProfileEntry(path.stem, path.stem, origin, path, problem=str(problem))
     detail = f"sm_{gpu.arch}, {gpu.sms} SMs, {gpu.memory_bytes / 2**30:.0f} GiB, {gpu.dram_gbs:.0f} GB/s"
@@ -137,7 +158,7 @@ def _gpu_entry(path: Path, origin: Origin) -> ProfileEntry:
 
 def _model_entry(path: Path, origin: Origin) -> ProfileEntry:
     try:
-        model = read_model(path, origin, _notes(path))
+        model = read_model(path, origin, _notes("models", path))
     except ProfileError as problem:
         return ProfileEntry(path.stem, path.stem, origin, path, problem=str(problem))
     heads = f"{model.Hq}/{model.Hkv} heads of {model.D}"

@@ -77,7 +77,7 @@ def workload_matrix(task: TaskSpec, model: ModelProfile, gpu: GpuProfile) -> tup
         )
     total = sum(workload["weight"] for workload in kept)
     for workload in kept:
-        workload["weight"] = workload["weight"] / total
+        workload["weight"] = round(workload["weight"] / total, 9)
     return kept, left_out
 
 
@@ -192,7 +192,7 @@ def _folder(name_or_path: str | Path) -> Path:
             )
         return path.resolve()
     raise TaskError(
-        f'unknown task "{text}"{near(text, shipped)}; known: {", ".join(shipped)}, or give a folder'
+        f'unknown task "{text}"{near(text, shipped)}; choose {" or ".join(shipped)}, or give a folder'
     )
 
 

@@ -218,9 +218,8 @@ def _key_lines(text: str) -> dict[Where, int]:
             header = _HEADER.match(line)
             if header:
                 section = _enter(header.group(1) == "[[", _parts(header.group(2)), counts)
-                lines.setdefault(section, number)
-                if isinstance(section[-1], int):
-                    lines.setdefault(section[:-1], number)
+                for length in range(1, len(section) + 1):
+                    lines.setdefault(section[:length], number)
                 continue
             key = _KEY.match(line)
             if key:
