@@ -32,12 +32,12 @@ def results(options: argparse.Namespace) -> int:
         view = lab.ledger.view()
         rows = sorted(lab.ledger.experiments(), key=lambda row: (row.parent is not None, row.id))
         asked = {question.experiment for question in lab.ledger.open_questions()}
-        path = lab.path
+        path, gpu = lab.path, lab.config.gpu
     if options.json:
         output.print_json(
             {
                 "lab": path,
-                "device": device(view),
+                "device": device(view) or gpu,
                 "champions": view.champions,
                 "experiments": [_result(row) for row in rows],
             }
