@@ -7,7 +7,6 @@ nobody took. Files come from people: they may be missing, huge, not UTF-8 or not
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -24,6 +23,8 @@ Where = tuple[str | int, ...]
 
 def near(word: str, known: Iterable[str]) -> str:
     """` (did you mean "x"?)` for the known word nearest to `word`, or an empty string."""
+    import difflib  # needed for messages alone, and start-up counts
+
     found = difflib.get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.55)
     return f' (did you mean "{found[0]}"?)' if found else ""
 
