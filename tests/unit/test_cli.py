@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,27 @@ from kernel_lab.tui.cli_parser import build_parser
 HEAVY = ("textual", "rich", "optuna", "git", "torch", "triton", "numpy", "anthropic", "sqlite3", "asyncio")
 
 
-def test_help_loads_nothing_heavy_and_answers_at_once() -> None:
+def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom kernel_lab.tui.cli import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         f"print('LOADED', [name for name in {HEAVY} if name in sys.modules])"
     )
-    best = 9.0
-    for _ in range(5):
-        started = time.perf_counter()
-        done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-        best = min(best, time.perf_counter() - started)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "LOADED []" in done.stdout
     assert "run" in done.stdout and "doctor" in done.stdout
-    assert best < 0.3 * 3, "three times the promise, for a busy machine"
+
+
+def test_help_takes_less_than_300_ms_of_a_processor() -> None:
+    """Processor time, the best of five: other programs on the machine do not count."""
+    command = [sys.executable, "-P", "-m", "kernel_lab.tui.cli", "--help"]
+    spent = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < 0.3
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"]])
