@@ -1,0 +1,98 @@
+"""Trusted: plans the calls of a screening, and turns captured launches into limits, launches and times.
+
+One process serves one job: it first answers with the plan for each workload, then waits for the launches.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import occupancy
+import tensors
+from wire import Wire
+
+
+def warm() -> None:
+    import model  # noqa: F401 (imported to be warm in every fork)
+
+
+def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
+    workloads = specification["workloads"]
+    try:
+        reference = tensors.load_reference(specification["task_dir"])
+        plans = [plan(reference, workload) for workload in workloads]
+    except Exception as failure:  # noqa: BLE001 (a task's own code can fail in any way)
+        wire.send(failed=f"the task cannot lay out its inputs: {type(failure).__name__}: {failure}")
+        return 0
+    flops = {w["id"]: float(reference.flops(w)) for w in workloads}
+    moved = {w["id"]: float(reference.moved_bytes(w)) for w in workloads}
+    wire.send(plans=plans)
+    work = wire.receive()
+    try:
+        facts = analyse(work["launches"], work["artifacts"], specification["target"], workloads)
+    except Exception as failure:  # noqa: BLE001 (the host reports it as its own fault)
+        import traceback
+
+        traceback.print_exc()
+        wire.send(failed=f"the time model failed: {type(failure).__name__}: {failure}")
+        return 0
+    wire.send(facts={**facts, "flops": flops, "moved_bytes": moved})
+    return 0
+
+
+def plan(reference: Any, workload: dict[str, Any]) -> dict[str, Any]:
+    """What a capture needs for one workload: the layout of the inputs, the call, the shape of the answer."""
+    inputs = tensors.meta_inputs(reference, workload)
+    first = next(iter(inputs.values()))
+    return {
+        "layout": tensors.layouts(inputs),
+        "call": tensors.call_of(reference, inputs, workload),
+        "out": {"shape": list(first.shape), "dtype": str(first.dtype).removeprefix("torch.")},
+    }
+
+
+def analyse(
+    launches: list[list[dict[str, Any]]],
+    artifacts: dict[str, str],
+    target: dict[str, Any],
+    workloads: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Launch facts, times and bounds by workload. `artifacts`: unit to the file of its machine code."""
+    import model
+
+    units = {key: json.loads(Path(path).read_text()) for key, path in artifacts.items()}
+    families = {key: occupancy.tensor_family(occupancy.opcodes(unit["sass"])) for key, unit in units.items()}
+    described: list[dict[str, Any]] = []
+    times: dict[str, float] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for workload, launched in zip(workloads, launches, strict=True):
+        full = [{**launch, **units[launch["unit"]]} for launch in launched]
+        singles = [model.estimate_launch(launch, target, workload) for launch in full]
+        total = model.estimate(full, target, workload)
+        times[workload["id"]] = float(total["time_us"])
+        parts[workload["id"]] = {key: value for key, value in total.items() if key != "time_us"}
+        whole = sum(single["time_us"] for single in singles) or 1.0
+        for launch, single in zip(full, singles, strict=True):
+            fit = occupancy.occupancy(
+                num_warps=launch["num_warps"],
+                registers=launch["registers"],
+                smem_bytes=launch["smem_bytes"],
+                **{key: int(target[key]) for key in ("warps_sm", "ctas_sm", "registers_sm", "smem_sm_bytes")},
+            )
+            described.append({
+                "workload": workload["id"],
+                "kernel": launch["kernel"],
+                "grid": launch["grid"],
+                "num_warps": launch["num_warps"],
+                "smem_bytes": launch["smem_bytes"],
+                "registers": launch["registers"],
+                "spill_bytes": launch["spill_bytes"],
+                "tensor_cores": families[launch["unit"]],
+                "ctas_per_sm": fit.ctas_per_sm,
+                "occupancy": fit.fraction,
+                "time_us": float(single["time_us"]),
+                "share": float(single["time_us"]) / whole,
+            })  # fmt: skip
+    return {"launches": described, "time_us": times, "parts": parts}

@@ -1,0 +1,82 @@
+"""What a candidate does beside its kernels: every torch operation of a call, by name.
+
+Torch is for allocation, views, shapes and layout copies. `ALLOWED` lists those by kind; whatever else is
+called is the work of a library and not of the candidate's kernels. Fresh memory is filled with NaN, so that
+what a kernel does not write cannot look right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+ALLOCATIONS = frozenset(
+    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided _empty_affine_quantized".split()
+)
+_FILLED = frozenset(
+    "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full zero_ fill_ arange tensor "
+    "scalar_tensor lift_fresh lift_fresh_copy _efficientzerotensor".split()
+)
+_VIEWS = frozenset(
+    "view _unsafe_view view_as reshape _reshape_alias transpose t permute expand expand_as slice select narrow "
+    "as_strided unsqueeze squeeze split split_with_sizes chunk unbind unfold diagonal detach alias movedim "
+    "swapaxes unflatten flatten view_dtype _conj is_same_size set_ resize_ transpose_ squeeze_ unsqueeze_ "
+    "as_strided_ real imag".split()
+)
+_COPIES = frozenset(
+    "clone copy_ contiguous _to_copy to cat stack repeat repeat_interleave constant_pad_nd pad slice_scatter "
+    "select_scatter flip roll".split()
+)
+ALLOWED = ALLOCATIONS | _FILLED | _VIEWS | _COPIES
+SYNCHRONISING = frozenset("_local_scalar_dense item equal is_nonzero nonzero".split())
+
+
+class Census(TorchDispatchMode):  # type: ignore[misc]
+    """Counts operations by name. With `poison`, memory that nobody has filled holds NaN (integers: 0x55…)."""
+
+    def __init__(self, *, poison: bool) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.poisoned = 0
+        self.paused = False
+        """While a kernel runs in the interpreter, which is made of torch operations itself."""
+        self._poison = poison
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False keeps torch from importing its whole compiler (seconds) to keep that compiler out."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if self.paused:
+            return func(*args, **(kwargs or {}))
+        name = func._schema.name.rpartition("::")[2]
+        self.counts[name] += 1
+        result = func(*args, **(kwargs or {}))
+        if self._poison and name in ALLOCATIONS and isinstance(result, torch.Tensor):
+            self.poisoned += 1
+            poison(result)
+        return result
+
+    def foreign(self) -> list[str]:
+        """Operations that are no allocation, view, shape or layout copy."""
+        return sorted(name for name in self.counts if name not in ALLOWED and name not in SYNCHRONISING)
+
+    def synchronising(self) -> list[str]:
+        """Operations that make the host wait for the device."""
+        return sorted(name for name in self.counts if name in SYNCHRONISING)
+
+
+def poison(tensor: torch.Tensor) -> None:
+    """Fill fresh memory with what spoils a result that uses it."""
+    if tensor.numel() == 0 or tensor.device.type == "meta":
+        return
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        tensor.fill_(float("nan"))
+    elif tensor.dtype != torch.bool:
+        tensor.fill_(0x55 if tensor.dtype.itemsize == 1 else 0x5555)

@@ -1,0 +1,157 @@
+"""Job `check`: are a candidate's answers right? In Triton's interpreter, so without a card.
+
+    referee (trusted)   inputs into shared memory, references, comparison
+    trial   (confined)  the candidate, one call after the other
+
+While the candidate answers one call, the referee judges the one before. Neither knows the other: the host
+carries what passes between them, and the answers lie in shared memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from typing import Any
+
+import probes
+from children import Child, Failed
+from jobs import Answer, Job, expect
+
+INTERPRETER_DTYPES = ("fp16",)
+"""Triton's interpreter miscomputes bf16: what it cannot run is unproven, never passed."""
+
+
+async def check(job: Job) -> Answer:
+    request = job.request
+    gate = request.get("gate", "correctness")
+    cases = [case for case in request["cases"] if case["dtype"] in INTERPRETER_DTYPES]
+    checks = [_unproven(gate, case) for case in request["cases"] if case["dtype"] not in INTERPRETER_DTYPES]
+    for one in checks:
+        job.progress({"check": one})
+    facts: dict[str, Any] = {"checks": checks, "launches": {}, "aten": []}
+    if not cases:
+        return Answer("ok", "", facts)
+    descriptor = os.memfd_create("kernel-lab", os.MFD_CLOEXEC)
+    try:
+        await _run(job, gate, cases, descriptor, facts)
+    finally:
+        os.close(descriptor)
+    return _answer(job, facts)
+
+
+def _unproven(gate: str, case: dict[str, Any]) -> dict[str, Any]:
+    name = str(case.get("case") or case.get("id"))
+    return _plain_check(gate, name, "unproven", f"Triton's interpreter miscomputes {case['dtype']}")
+
+
+def _plain_check(gate: str, case: str, status: str, detail: str) -> dict[str, Any]:
+    return {
+        "gate": gate, "case": case, "probe": "compare", "status": status, "detail": detail,
+        "error": None, "limit": None, "seconds": 0.0,
+    }  # fmt: skip
+
+
+def _answer(job: Job, facts: dict[str, Any]) -> Answer:
+    """A failed probe of the kind `cheat` decides; other failures are for the judge to weigh."""
+    for one in facts["checks"]:
+        if one["status"] == "fail" and probes.KINDS.get(one["probe"]) == "cheat":
+            return Answer("cheat", f"{one['probe']}: {one['detail']}", facts, job.output())
+    return Answer("ok", "", facts, job.output())
+
+
+async def _run(
+    job: Job, gate: str, cases: list[dict[str, Any]], descriptor: int, facts: dict[str, Any]
+) -> None:
+    request = job.request
+    referee = await job.trusted(
+        "referee",
+        descriptors=(descriptor,),
+        task_dir=request["task_dir"],
+        gate=gate,
+        cases=cases,
+        tolerance=request["tolerance"],
+        probes=bool(request.get("probes")),
+        seed=int(request.get("seed", secrets.randbits(32))),
+    )
+    referee.allow("reference", job.seconds("reference"))
+    plan = await expect(referee, "plan")
+    await referee.send(stage=0)
+    await expect(referee, "staged")
+    trial = await job.candidate(
+        "interpret", "trial", request["source"], (descriptor,), entry=request["entry"],
+        target=request.get("target"),
+    )  # fmt: skip
+    try:
+        changed = await _answer_all(job, referee, trial, plan, facts)
+    except Failed as failed:
+        if failed.outcome != "unproven":
+            raise
+        known = {one["case"] for one in facts["checks"]}
+        for case in cases:
+            name = str(case.get("case") or case.get("id"))
+            if name not in known:
+                _add(job, facts, _plain_check(gate, name, "unproven", failed.detail))
+        return
+    referee.allow("reference", job.seconds("reference"))
+    await referee.send(finish=changed)
+    for one in await expect(referee, "checks"):
+        _add(job, facts, one)
+
+
+def _add(job: Job, facts: dict[str, Any], one: dict[str, Any]) -> None:
+    facts["checks"].append(one)
+    job.progress({"check": one})
+
+
+async def _answer_all(
+    job: Job, referee: Child, trial: Child, plan: list[dict[str, Any]], facts: dict[str, Any]
+) -> list[str]:
+    """Put every step to the candidate and every answer to the referee; names of changed functions."""
+    trial.allow("load", job.seconds("load"))
+    operations: set[str] = set()
+    judging: asyncio.Task[None] | None = None
+    while "ready" not in await _said(trial):
+        pass
+
+    async def judge(number: int) -> None:
+        referee.allow("reference", job.seconds("reference"))
+        await referee.send(judge=number)
+        _add(job, facts, await expect(referee, "check"))
+        referee.idle()
+
+    try:
+        for number, step in enumerate(plan):
+            trial.allow("case", job.seconds("case"))
+            await trial.send(**{key: value for key, value in step.items() if key != "case"})
+            report = (await _said(trial))["report"]
+            trial.idle()
+            operations.update(report["aten"])
+            if judging is not None:
+                await judging
+            more = {"stage": number + 1} if number + 1 < len(plan) else {}
+            referee.allow("reference", job.seconds("reference"))
+            await referee.send(collect=number, report=report, **more)
+            if more:
+                await expect(referee, "staged")
+            judging = asyncio.create_task(judge(number))
+            launches = [{"kernel": kernel, "grid": grid} for kernel, grid in report["launches"]]
+            facts["launches"].setdefault(step["case"], launches)
+        if judging is not None:
+            await judging
+    finally:
+        if judging is not None:
+            judging.cancel()
+            await asyncio.gather(judging, return_exceptions=True)
+    facts["aten"] = sorted(operations)
+    trial.allow("case", job.seconds("case"))
+    await trial.send(stop=True)
+    changed: list[str] = (await _said(trial))["changed"]
+    return changed
+
+
+async def _said(trial: Child) -> dict[str, Any]:
+    message = await trial.receive()
+    if "refused" in message:
+        raise Failed(message["refused"]["outcome"], message["refused"]["detail"])
+    return message

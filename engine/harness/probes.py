@@ -1,0 +1,129 @@
+"""What the probes of a check conclude from all calls together. Each catches a kind of cheat, not one trick.
+
+A probe of the kind `cheat` that fails means that no honest mistake explains it; a probe of the kind
+`mistake` means that the candidate breaks the contract, perhaps in good faith.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from referee import Step
+
+PROBED_CASES = 4
+KEYS_AT_LEAST = 32
+
+KINDS = {
+    "inputs_unchanged": "mistake",
+    "same_bits": "mistake",
+    "output_memory": "mistake",
+    "held_output": "mistake",
+    "host_sync": "mistake",
+    "poisoned_memory": "mistake",
+    "new_contents": "cheat",
+    "one_element": "cheat",
+    "aten_census": "cheat",
+    "launch_census": "cheat",
+    "process_census": "cheat",
+    "functions_unchanged": "cheat",
+}
+
+
+def chosen_cases(cases: list[dict[str, Any]], rng: random.Random) -> list[int]:
+    """Cases that are called more than once: one of each sort, small ones, and never one of a few keys."""
+    sorts: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for index, case in enumerate(cases):
+        if case["Sk"] < KEYS_AT_LEAST and len(cases) > 1:
+            continue
+        sort = (case.get("bucket"), case.get("causal"), case["Sq"] < case["Sk"], case["D"] > 128)
+        work = case["B"] * case["Hq"] * case["Sq"] * case["Sk"] * case["D"]
+        sorts.setdefault(sort, []).append((work, index))
+    chosen = [min(group)[1] for group in sorts.values()]
+    rng.shuffle(chosen)
+    return chosen[:PROBED_CASES]
+
+
+def verdicts(
+    gate: str,
+    cases: list[dict[str, Any]],
+    steps: list[Step],
+    helds: list[torch.Tensor],
+    changed: list[str],
+) -> list[dict[str, Any]]:
+    """One check for each probe. `helds`: what each step's answer looked like one call later."""
+    found: dict[str, list[str]] = {name: [] for name in KINDS}
+    tried = dict.fromkeys(KINDS, 0)
+    names = [str(case.get("case") or case.get("id") or index) for index, case in enumerate(cases)]
+    census: dict[int, list[Any]] = {}
+    for at, step in enumerate(steps):
+        case, report = names[step.case], step.report
+        _look(found, tried, "inputs_unchanged", not step.intact, f"{case}: an input was written to")
+        _look(found, tried, "output_memory", bool(report["aliases"]),
+              f"{case}: the result lies in the memory of {', '.join(report['aliases'])}")  # fmt: skip
+        _look(found, tried, "output_memory", report["shares_previous"],
+              f"{case}: the result lies in the memory of the previous result")  # fmt: skip
+        if at + 1 < len(steps) and step.answer is not None:
+            same = torch.equal(helds[at], step.answer)
+            _look(found, tried, "held_output", not same, f"{case}: a result changed during the next call")
+        _look(found, tried, "host_sync", bool(report["synchronising"]),
+              f"{case}: waits for the device in aten.{', aten.'.join(report['synchronising'])}")  # fmt: skip
+        _look(found, tried, "aten_census", bool(report["foreign"]),
+              f"{case}: lets torch compute aten.{', aten.'.join(report['foreign'][:5])}")  # fmt: skip
+        _look(found, tried, "launch_census", not report["launches"], f"{case}: no kernel launched")
+        before, after = report["threads"]
+        _look(found, tried, "process_census", after > before,
+              f"{case}: {after - before} threads or processes more after the call")  # fmt: skip
+        tried["poisoned_memory"] += report["poisoned"]
+        first = census.setdefault(step.case, report["launches"])
+        _look(found, tried, "launch_census", first != report["launches"],
+              f"{case}: launches {_text(report['launches'])}, earlier {_text(first)} for the same shape")  # fmt: skip
+    _compare_calls(found, tried, steps, names)
+    tried["functions_unchanged"] = 1
+    if changed:
+        found["functions_unchanged"].append(f"replaced {', '.join(changed[:5])}")
+    return [_check(gate, name, found[name], tried[name]) for name in KINDS if tried[name]]
+
+
+def _compare_calls(
+    found: dict[str, list[str]], tried: dict[str, int], steps: list[Step], names: list[str]
+) -> None:
+    """The bits of the calls of one case beside each other."""
+    by_kind = {(step.case, step.kind): step.answer for step in steps}
+    for (index, kind), answer in by_kind.items():
+        case = names[index]
+        if answer is None or kind == "main":
+            continue
+        before = by_kind[index, "renewed" if kind == "changed" else "main"]
+        assert before is not None
+        same = torch.equal(answer, before)
+        if kind == "repeat":
+            _look(found, tried, "same_bits", not same, f"{case}: the same inputs gave other bits")
+        elif kind == "renewed":
+            _look(found, tried, "new_contents", same,
+                  f"{case}: new contents at the same address gave the old result")  # fmt: skip
+        else:
+            _look(found, tried, "one_element", same, f"{case}: a changed element gave the old result")
+
+
+def _look(found: dict[str, list[str]], tried: dict[str, int], probe: str, bad: bool, text: str) -> None:
+    tried[probe] += 1
+    if bad:
+        found[probe].append(text)
+
+
+def _text(launches: list[list[Any]]) -> str:
+    return ", ".join(f"{name}{tuple(grid)}" for name, grid in launches[:4]) or "nothing"
+
+
+def _check(gate: str, probe: str, problems: list[str], tried: int) -> dict[str, Any]:
+    detail = problems[0] if problems else f"{tried} looked at"
+    if len(problems) > 1:
+        detail += f" (and {len(problems) - 1} more)"
+    return {
+        "gate": gate, "case": "all", "probe": probe, "status": "fail" if problems else "pass",
+        "detail": detail, "error": float(len(problems)), "limit": 0.0, "seconds": 0.0,
+    }  # fmt: skip

@@ -1,0 +1,207 @@
+"""A candidate's process in Triton's interpreter: it answers one call after the other.
+
+Inputs lie in memory shared with the referee, answers are copied there. The host says where, never what for:
+a compared call, a repeat at another address and a call with one element changed look the same. What the
+process says about itself (launches, torch operations, threads) goes back with each answer.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import candidatefile
+import census
+import identity
+import standins
+import tensors
+import torch
+import triton.runtime.interpreter as interpreter
+from candidatefile import Refused
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
+from wire import Wire, one_line
+
+STAND_IN_TARGET = {
+    "title": "a card in the interpreter", "arch": 80, "sms": 16, "memory_bytes": 16 << 30, "l2_bytes": 4 << 20,
+    "warps_sm": 48, "registers_sm": 65536, "smem_sm_bytes": 100 << 10, "smem_block_bytes": 99 << 10,
+}  # fmt: skip
+"""What device queries answer where the request names no target."""
+
+
+class Launches:
+    """Stands in for InterpretedFunction.run: counts the launches, leaves the work to the interpreter."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._run = InterpretedFunction.run
+        self.seen: list[list[Any]] = []
+        self.census: census.Census | None = None
+        self._grid: list[int] = []
+
+    def install(self) -> None:
+        launches = self
+        set_grid_dim = interpreter.interpreter_builder.set_grid_dim
+
+        def remember(*dims: int) -> Any:
+            launches._grid = [int(n) for n in dims]
+            return set_grid_dim(*dims)
+
+        def run(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            return launches.run(fn, args, kwargs, grid, warmup)
+
+        def not_here(fn: Any, *args: Any, **kwargs: Any) -> Any:
+            raise Refused(
+                "unproven", f"{one_line(fn.__name__, 80)} is a kernel that the interpreter cannot run"
+            )
+
+        interpreter.interpreter_builder.set_grid_dim = remember
+        InterpretedFunction.run = run
+        JITFunction.run = not_here
+
+    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, warmup: bool) -> Any:
+        if not candidatefile.is_own(fn.fn, self._path):
+            raise Refused("cheat", f"launched {one_line(fn.__name__, 80)}, which its file does not define")
+        assert self.census is not None
+        self.census.paused = True
+        try:
+            result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
+        finally:
+            self.census.paused = False
+        if not warmup:
+            self.seen.append([fn.fn.__name__, self._grid])
+        return result
+
+
+class Memory:
+    """The memory shared with the referee, as tensors."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+
+    def bytes_at(self, region: dict[str, int]) -> torch.Tensor:
+        return torch.frombuffer(self._map, dtype=torch.uint8, count=region["bytes"], offset=region["offset"])
+
+    def inputs(
+        self, layout: dict[str, dict[str, Any]], regions: list[dict[str, int]]
+    ) -> dict[str, torch.Tensor]:
+        storages = [self.bytes_at(region) for region in regions]
+        made = {}
+        for name, one in layout.items():
+            flat = storages[one["storage"]].view(getattr(torch, one["dtype"]))
+            made[name] = flat.as_strided(one["shape"], one["strides"], one["offset"])
+        return made
+
+    def store(self, tensor: torch.Tensor, region: dict[str, int]) -> None:
+        """Copy a tensor's elements, in order, to a region; no more than fits."""
+        flat = tensor.detach().contiguous().view(torch.uint8).flatten()[: region["bytes"]]
+        self.bytes_at(region)[: flat.numel()].copy_(flat)
+
+
+def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
+    path = specification["source_path"]
+    target = specification.get("target") or STAND_IN_TARGET
+    standins.install_queries(target)
+    launches = Launches(path)
+    launches.install()
+    memory = Memory(descriptors[0])
+    snapshot = identity.Snapshot()
+    wire.send(phase="load")
+    try:
+        with standins.DeviceStandIn("cpu"):
+            entry = candidatefile.load(path, specification["entry"])
+            wire.send(ready=True)
+            held: torch.Tensor | None = None
+            while True:
+                step = wire.receive()
+                if "stop" in step:
+                    break
+                report, held = _one(entry, step, memory, launches, held, path)
+                sys.stdout.flush()
+                wire.send(report=report)
+    except Refused as refused:
+        candidatefile.print_trace(refused.__cause__ or refused)
+        sys.stderr.flush()
+        wire.send(refused={"outcome": refused.outcome, "detail": refused.detail})
+        return 0
+    except EOFError:
+        return 0
+    wire.send(changed=snapshot.changed()[:20])
+    return 0
+
+
+def _one(
+    entry: Callable[..., Any],
+    step: dict[str, Any],
+    memory: Memory,
+    launches: Launches,
+    held: torch.Tensor | None,
+    path: str,
+) -> tuple[dict[str, Any], torch.Tensor]:
+    """One call: its report, and its answer, which is held until the next call is over."""
+    inputs = memory.inputs(step["layout"], step["regions"])
+    counted = census.Census(poison=True)
+    launches.census, launches.seen = counted, []
+    threads = threads_now()
+    started = time.perf_counter()
+    try:
+        with counted:
+            out = tensors.call(entry, step["call"], inputs)
+    except Refused:
+        raise
+    except BaseException as failure:
+        raise _refused(failure, path) from failure
+    seconds = time.perf_counter() - started
+    report: dict[str, Any] = {
+        "seconds": seconds,
+        "launches": launches.seen,
+        "aten": dict(counted.counts),
+        "foreign": counted.foreign(),
+        "synchronising": counted.synchronising(),
+        "poisoned": counted.poisoned,
+        "threads": [threads, threads_now()],
+        "type": f"{type(out).__module__}.{type(out).__qualname__}",
+    }
+    if type(out) is not torch.Tensor:
+        raise Refused("invalid", f"returns {type(out).__name__} and not a tensor")
+    report |= {
+        "shape": list(out.shape),
+        "dtype": str(out.dtype).removeprefix("torch."),
+        "aliases": [name for name, tensor in inputs.items() if _overlap(out, tensor)],
+        "shares_previous": held is not None and _overlap(out, held),
+    }
+    memory.store(out, step["out"])
+    if held is not None and step["held"] is not None:
+        memory.store(held, step["held"])
+    return report, out
+
+
+def _refused(failure: BaseException, path: str) -> Refused:
+    """What an exception out of a call in the interpreter means."""
+    cause: BaseException = failure
+    while cause.__cause__ is not None and type(cause).__name__ == "InterpreterError":
+        cause = cause.__cause__
+    text = candidatefile.describe(failure if cause is failure else cause, path)
+    if isinstance(cause, NotImplementedError) or "not supported in interpreter mode" in str(cause):
+        return Refused("unproven", f"the interpreter cannot run it: {text}")
+    return Refused(candidatefile.outcome_of(cause), text)
+
+
+def _overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors' storages share memory."""
+    a, b = left.untyped_storage(), right.untyped_storage()
+    begin, other = a.data_ptr(), b.data_ptr()
+    return begin < other + b.nbytes() and other < begin + a.nbytes()
+
+
+def threads_now() -> int:
+    """Threads of this process, and other processes of its namespace."""
+    try:
+        processes = sum(1 for name in os.listdir("/proc") if name.isdigit())
+        return len(os.listdir("/proc/self/task")) + (processes if processes < 8 else 0)
+    except OSError:
+        return 0
