@@ -42,7 +42,6 @@ _OWN_REMAINS = {
     SETTINGS,
     f"{SETTINGS}.new",
     LOCK,
-    LOG,
     *(f"{_BIRTH}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")),
 }
 """What a creation that was killed may have left."""
@@ -177,7 +176,7 @@ def check_free(folder: Path) -> None:
         raise LabFolderError(f"{folder} is a file: name an empty or a new folder")
     foreign = {entry.name for entry in folder.iterdir()} - _OWN_REMAINS
     settings = folder / SETTINGS
-    if foreign or (settings.exists() and not settings.read_bytes().startswith(_HEADER.encode())):
+    if foreign or (settings.exists() and not _is_ours(settings)):
         first = min(foreign, default=SETTINGS)
         raise LabFolderError(
             f"{folder} holds other files ({first!r}) and was left as it is: name an empty or a new folder"
@@ -195,11 +194,13 @@ def create_lab(
     check_free(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in _OWN_REMAINS - {LOCK, LOG}:
-            (folder / name).unlink(missing_ok=True)
-        write_config(folder, config)
-        Ledger.create(folder / _BIRTH, events, blobs=blobs).close()
-        (folder / _BIRTH).rename(folder / DATABASE)
+        with EngineLock(folder):
+            check_free(folder)
+            for name in _OWN_REMAINS - {LOCK}:
+                (folder / name).unlink(missing_ok=True)
+            write_config(folder, config)
+            Ledger.create(folder / _BIRTH, events, blobs=blobs).close()
+            (folder / _BIRTH).rename(folder / DATABASE)
     except OSError as problem:
         raise _unwritable(folder, problem) from problem
     return open_lab(folder)
@@ -265,6 +266,10 @@ def read_config(folder: Path) -> LabConfig:
 def write_config(folder: Path, config: LabConfig) -> None:
     """Replace lab.toml as a whole."""
     _replace(folder / SETTINGS, config.to_toml())
+
+
+def _is_ours(settings: Path) -> bool:
+    return settings.is_file() and settings.read_bytes().startswith(_HEADER.encode())
 
 
 def _line_of(text: str, key: str) -> str:

@@ -28,7 +28,7 @@ __all__ = ["Reader", "ReplayReader", "engine_pid", "send", "start_engine", "wait
 ENGINE_COMMAND = (sys.executable, "-P", "-m", "kernel_lab.engine")
 """-P: a file in the working folder must not be taken for a module."""
 
-PROPOSER_SECRETS = {"anthropic": ("ANTHROPIC_",), "openai": ("OPENAI_",), "command": ("",)}
+PROPOSER_SECRETS = {"anthropic": ("ANTHROPIC_",), "openai": ("OPENAI_", "OPENROUTER_"), "command": ("",)}
 """Proposer to the beginnings of secret variables it needs; an agent program may need any."""
 
 _SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
@@ -90,6 +90,8 @@ def _wait_until_alive(
     with closing(Reader(lab_dir, after=last_seq)) as reader:
         while True:
             if child.poll() is not None:
+                if child.returncode == 0:
+                    return  # it had nothing left to do, and its last event says why
                 raise LabError(_last_line(lab_dir / LOG, log_begin, child.returncode))
             now = time.monotonic()
             if owned_since is None and engine_pid(lab_dir) == child.pid:
@@ -110,7 +112,11 @@ def _last_line(log: Path, begin: int, status: int) -> str:
         file.seek(begin)
         lines = file.read()[-8192:].decode("utf-8", "replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
-    return said[-1] if said else f"the engine ended at once with status {status}: read {log}"
+    return (
+        said[-1].removeprefix("kernel-lab: ")
+        if said
+        else f"the engine ended at once with status {status}: read {log}"
+    )
 
 
 class Reader(EventReader):

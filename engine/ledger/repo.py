@@ -74,17 +74,13 @@ def commit_of(ledger: EventReader, experiment: int) -> str | None:
 
 
 def _create(ledger: EventReader, repo_dir: Path) -> None:
-    repo_dir.mkdir()
+    """An empty bare repository, laid out here: `git init` would heed the user's templates and environment."""
     tasks = ledger.view().tasks
     branch = _branch(tasks[0]) if tasks else "main"
-    _git(repo_dir).init(
-        "--bare",
-        "--quiet",
-        "--template=",
-        "--object-format=sha1",
-        f"--initial-branch={branch}",
-        str(repo_dir),
-    )
+    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+        (repo_dir / folder).mkdir(parents=True)
+    (repo_dir / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+    (repo_dir / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
     _checked.add(repo_dir)
 
 
