@@ -26,6 +26,9 @@ from kernel_lab.engine.errors import CandidateInvalid, UsageError
 
 MAX_SOURCE_BYTES = 1_000_000
 MAX_NESTING = 150
+MAX_NODES = 50_000
+"""Size of the largest syntax tree that is looked at; a seed kernel has about 3,000 nodes."""
+
 MAX_TUNABLES = 64
 MAX_VALUES = 256
 MAX_BUCKETS = 64
@@ -161,7 +164,7 @@ def read_candidate_file(path: str | Path) -> str:
 
 
 def parse_tree(source: str) -> ast.Module:
-    """The syntax tree of a candidate's text, at most `MAX_NESTING` deep. Raises CandidateInvalid."""
+    """The syntax tree of a candidate's text, bounded in size and depth. Raises CandidateInvalid."""
     if "\0" in source:
         raise CandidateInvalid("the candidate holds NUL bytes; save it as plain text")
     try:
@@ -185,14 +188,20 @@ def parse_tree(source: str) -> ast.Module:
         raise CandidateInvalid("the candidate is nested too deeply; split the expression") from None
     except (ValueError, OverflowError) as error:
         raise CandidateInvalid(f"the candidate cannot be parsed ({_short(str(error))}); mend it") from None
-    _check_nesting(tree)
+    _check_size(tree)
     return tree
 
 
-def _check_nesting(tree: ast.Module) -> None:
+def _check_size(tree: ast.Module) -> None:
     level: list[ast.AST] = [tree]
+    nodes = 0
     for _ in range(MAX_NESTING):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise CandidateInvalid(
+                "the candidate is far too long; a candidate is one short Python file: shorten it"
+            )
         if not level:
             return
     line = getattr(level[0], "lineno", 0)

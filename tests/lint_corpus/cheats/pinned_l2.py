@@ -1,0 +1,25 @@
+# rule: asm
+"""Pins its working set in the L2 cache."""
+
+import torch
+import triton
+import triton.language as tl
+
+SPACE = {"BLOCK": [64, 128]}
+CONFIG = {"*": {"BLOCK": 64}}
+
+
+@triton.jit
+def copy_kernel(q, k, v, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    policy = tl.inline_asm_elementwise(
+        "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", "=l,r", [offsets], dtype=tl.int64, is_pure=True, pack=1
+    )
+    tl.store(out + offsets, tl.load(q + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    out = torch.empty_like(q)
+    n = q.numel()
+    copy_kernel[(triton.cdiv(n, 64),)](q, k, v, out, n, BLOCK=CONFIG["*"]["BLOCK"])
+    return out

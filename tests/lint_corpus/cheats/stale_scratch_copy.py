@@ -1,0 +1,27 @@
+# rule: state
+"""Copies what an earlier call left in scratch."""
+
+import torch
+import triton
+import triton.language as tl
+
+SPACE = {"BLOCK": [64, 128]}
+CONFIG = {"*": {"BLOCK": 64}}
+SCRATCH = {}
+
+
+@triton.jit
+def copy_kernel(q, k, v, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(q + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    out = torch.empty_like(q)
+    if q.shape not in SCRATCH:
+        SCRATCH[q.shape] = torch.empty_like(q)
+    old = SCRATCH[q.shape]
+    out.copy_(old)
+    n = q.numel()
+    copy_kernel[(triton.cdiv(n, 64),)](q, k, v, out, n, BLOCK=CONFIG["*"]["BLOCK"])
+    return out

@@ -1,0 +1,26 @@
+# rule: pointer_key
+"""A dict with tensors as keys is a cache by identity."""
+
+import torch
+import triton
+import triton.language as tl
+
+SPACE = {"BLOCK": [64, 128]}
+CONFIG = {"*": {"BLOCK": 64}}
+SEEN = {}
+
+
+@triton.jit
+def copy_kernel(q, k, v, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(q + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    out = SEEN.get(q)
+    if out is None:
+        out = torch.empty_like(q)
+        SEEN[q] = out
+    n = q.numel()
+    copy_kernel[(triton.cdiv(n, 64),)](q, k, v, out, n, BLOCK=CONFIG["*"]["BLOCK"])
+    return out

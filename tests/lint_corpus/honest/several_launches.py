@@ -1,0 +1,40 @@
+"""Direct for short inputs, split and combined for long ones; empty inputs return early."""
+
+import torch
+import triton
+import triton.language as tl
+
+SPACE = {"BLOCK": [64, 128]}
+CONFIG = {"*": {"BLOCK": 64}}
+
+
+@triton.jit
+def split_kernel(q, k, v, part, n, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(q + offsets, mask=offsets < n, other=0.0)
+    tl.store(part + tl.program_id(1) * n + offsets, x.to(tl.float32), mask=offsets < n)
+
+
+@triton.jit
+def combine_kernel(part, out, n, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for split in tl.static_range(SPLITS):
+        total += tl.load(part + split * n + offsets, mask=offsets < n, other=0.0)
+    tl.store(out + offsets, total / SPLITS, mask=offsets < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    B, H, Sq, D = q.shape
+    Sk = k.size(2)
+    out = torch.empty_like(q)
+    if q.numel() == 0 or Sk == 0:
+        return out.zero_()
+    n = q.numel()
+    if Sk <= 1024:
+        split_kernel[(triton.cdiv(n, 64), 1)](q, k, v, out, n, SPLITS=1, BLOCK=64)
+        return out
+    part = q.new_empty((4, n), dtype=torch.float32)
+    split_kernel[(triton.cdiv(n, 64), 4)](q, k, v, part, n, SPLITS=4, BLOCK=64)
+    combine_kernel[(triton.cdiv(n, 64),)](part, out, n, SPLITS=4, BLOCK=64)
+    return out

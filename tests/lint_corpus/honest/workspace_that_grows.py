@@ -1,0 +1,43 @@
+"""One scratch buffer that grows, behind a function."""
+
+import torch
+import triton
+import triton.language as tl
+
+SPACE = {"BLOCK": [64, 128]}
+CONFIG = {"*": {"BLOCK": 64}}
+_BUFFERS = {}
+
+
+def workspace(size, device):
+    """At least `size` floats."""
+    buffer = _BUFFERS.get(device)
+    if buffer is None or buffer.numel() < size:
+        buffer = torch.empty(size, dtype=torch.float32, device=device)
+        _BUFFERS[device] = buffer
+    return buffer
+
+
+@triton.jit
+def split_kernel(q, k, v, part, n, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(q + offsets, mask=offsets < n, other=0.0)
+    tl.store(part + tl.program_id(1) * n + offsets, x.to(tl.float32), mask=offsets < n)
+
+
+@triton.jit
+def combine_kernel(part, out, n, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for split in tl.static_range(SPLITS):
+        total += tl.load(part + split * n + offsets, mask=offsets < n, other=0.0)
+    tl.store(out + offsets, total / SPLITS, mask=offsets < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    out = torch.empty_like(q)
+    n = q.numel()
+    part = workspace(4 * n, q.device)[: 4 * n].view(4, n)
+    split_kernel[(triton.cdiv(n, 64), 4)](q, k, v, part, n, SPLITS=4, BLOCK=64)
+    combine_kernel[(triton.cdiv(n, 64),)](part, out, n, SPLITS=4, BLOCK=64)
+    return out
