@@ -5,7 +5,8 @@ into a slow part that depends on the kernel alone and a fast part. Standard libr
 explains what is modelled, what is not, and how well it agrees with measured kernels.
 """
 
-from .predict import estimate, estimate_launch, estimate_summary, join, roofs_us
+from .arguments import roofs_us
+from .predict import estimate, estimate_launch, estimate_summary, join
 from .summary import occupancy, parse
 
 __all__ = ["estimate", "estimate_launch", "estimate_summary", "join", "occupancy", "parse", "roofs_us"]

@@ -10,8 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import memory, schedule
+from . import arguments, memory, schedule
 from .arch import arch_of, number
+from .arguments import dram_gbs, roofs_us
 from .evaluate import Run
 from .match import source_tallies
 from .summary import parse, source_cycles
@@ -19,8 +20,6 @@ from .summary import parse, source_cycles
 LAUNCH_US = 1.6
 """What a kernel costs however little it does, in a replayed graph."""
 FIRST_LAUNCH_US = 1.0
-DRAM_SHARE = 0.93
-"""Part of the profile's DRAM rate that a plain streaming kernel reaches (1 where a rate was measured)."""
 SM_L2_BYTES_CLK = 64.0
 """What one SM can take from L2 in a clock while the others are quiet."""
 BLEND = 5.0
@@ -61,74 +60,6 @@ def join(
     }
 
 
-def roofs_us(target: Mapping[str, Any], workload: Mapping[str, Any]) -> tuple[float, float]:
-    """Least time for the workload's arithmetic and for its bytes on this card."""
-    batch, heads, kv_heads = (max(1, int(number(workload, k, 1))) for k in ("B", "Hq", "Hkv"))
-    queries, keys, dim = (max(1, int(number(workload, k, 1))) for k in ("Sq", "Sk", "D"))
-    lens = workload.get("seq_lens")
-    lengths = [int(n) for n in lens] if isinstance(lens, list) else [keys] * batch
-    causal = bool(workload.get("causal", True)) or "decode" in str(workload.get("task", ""))
-    pairs = 0.0
-    for length in lengths:
-        first = length - queries
-        if not causal:
-            pairs += float(queries * length)
-        else:
-            seen = min(queries, length)
-            pairs += seen * (max(0, first) + 1 + length) / 2 if seen > 0 else 0.0
-    rates = target.get("tensor_tflops")
-    rates = rates if isinstance(rates, Mapping) else {}
-    name = str(workload.get("dtype") or "bf16")
-    peak = float(rates.get(name + "_measured") or rates.get(name) or rates.get("bf16") or 25.0)
-    moved = 2.0 * dim * (2 * batch * heads * queries + 2 * kv_heads * sum(lengths))
-    return 4.0 * heads * dim * pairs / peak / 1e6, moved / dram_gbs(target) / 1e3
-
-
-def dram_gbs(target: Mapping[str, Any]) -> float:
-    """The DRAM rate that a streaming kernel reaches: the measured one, or most of the rated one."""
-    measured = number(target, "dram_measured_gbs", 0.0)
-    return measured or DRAM_SHARE * number(target, "dram_gbs", 360.0)
-
-
-def _arguments(
-    launch: Mapping[str, Any], workload: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, tuple[list[int], int]], dict[str, float], dict[str, tuple[int, int]]]:
-    """Values by argument name, known integer tensors, tensor sizes, (row stride, row bytes) of tensors."""
-    values: dict[str, Any] = {}
-    tables: dict[str, tuple[list[int], int]] = {}
-    sizes: dict[str, float] = {}
-    rows: dict[str, tuple[int, int]] = {}
-    for arg in launch.get("args") or ():
-        name, kind = str(arg.get("name")), arg.get("kind")
-        if kind in ("ptr", "desc"):
-            item = int(arg.get("itemsize") or 2)
-            shape = [int(n) for n in arg.get("shape") or ()]
-            strides = [int(n) for n in arg.get("strides") or ()]
-            count = math.prod(shape) if shape else 0
-            sizes[name] = float(count * item)
-            values[name] = ("p", name, 0)
-            if kind == "desc":
-                values[name] = ("d", values[name], tuple(strides), item)
-            if len(shape) >= 2 and len(strides) == len(shape):
-                rows[name] = (max(1, strides[-2] * item), max(1, shape[-1] * item))
-            if arg.get("tensor") == "seq_lens":
-                lens = workload.get("seq_lens") or [workload.get("Sk") or 1] * int(number(workload, "B", 1))
-                tables[name] = ([int(n) for n in lens], item)
-        elif isinstance(arg.get("value"), (int, float)):
-            values[name] = arg["value"]
-    return values, tables, sizes, rows
-
-
-def _named(program: Mapping[str, Any] | None, launch: Mapping[str, Any], values: dict[str, Any]) -> None:
-    """Arguments that the compiler renamed (`arg0`, …) are taken by position."""
-    params = [source for _, source in program["params"]] if program else []
-    if not params or any(p in values for p in params):
-        return
-    given = [str(a.get("name")) for a in launch.get("args") or () if str(a.get("name")) in values]
-    for param, name in zip(params, given, strict=False):
-        values[param] = values[name]
-
-
 def estimate_summary(
     summary: Mapping[str, Any],
     launch: Mapping[str, Any],
@@ -140,8 +71,8 @@ def estimate_summary(
     grid = tuple(max(0, int(n)) for n in (*raw, 1, 1, 1)[:3])
     total = grid[0] * grid[1] * grid[2]
     assumed = set(summary["notes"])
-    values, tables, sizes, rows = _arguments(launch, workload)
-    _named(summary["control"], launch, values)
+    values, tables, sizes, rows = arguments.read(launch, workload)
+    arguments.place(summary["control"], launch, values)
     limits = {"keys": max(int(number(workload, k, 1)) for k in ("Sk", "Sq")), "grid": grid}
     blocks = summary["blocks"]
     counts = _counts(summary, values, tables, limits, grid, total, assumed)
