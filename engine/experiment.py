@@ -89,6 +89,7 @@ class Experiment:
         self.trials = trials
         self.now = now
         self.id = steps.experiment
+        self.holds: dict[Reason, None] = {}
 
     async def run(
         self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
@@ -222,8 +223,8 @@ class Experiment:
         if decision.status == "discard":
             return source, "discard", decision.reasons
         await self._prove("confirm", source)
-        if decision.status == "held":
-            return source, "held", decision.reasons
+        if decision.status == "held" or self.holds:
+            return source, "held", (*self.holds, *decision.reasons)
         rejected = await self._ask_to_keep(source)
         return (source, "rejected", rejected) if rejected else (source, "keep", decision.reasons)
 
@@ -299,7 +300,7 @@ class Experiment:
         return GateResult(gate, event.passed, event.status, event.reasons, (), event.facts, event.seconds)
 
     def _gate(self, result: GateResult, sha: str) -> None:
-        """Record a gate once and stop at one that failed."""
+        """Record a gate once and stop at one that failed; one that could not prove everything is a hold."""
         if self.steps.find(GateFinished, gate=result.gate, source_sha=sha) is None:
             facts = dict(result.facts)
             if "output" in facts:
@@ -316,7 +317,9 @@ class Experiment:
                     sha,
                 )
             )
-        if not result.passed:
+        if result.status == "held":
+            self.holds.update(dict.fromkeys(result.reasons))
+        elif not result.passed:
             raise Turned(result.status or "crash", result.reasons)
 
     def _gate_once(

@@ -175,7 +175,7 @@ class Loop:
                 f"the seed of {task.name} does not pass ({why}): mend the file and start again"
             ) from None
         steps.record(
-            ExperimentFinished(number, "seed", (), candidate.sha),
+            ExperimentFinished(number, "seed", tuple(experiment.holds), candidate.sha),
             ChampionChanged(task.name, number, None, "the seed"),
         )
         repo.sync(self.ledger, self.lab.repo_dir)

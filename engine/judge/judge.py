@@ -106,42 +106,45 @@ class Judge:
     async def quick(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """A few edge cases without probes: people see only what passes this."""
         cases = seeded_cases(self.task.static_cases, self.task.name, frozen_seed(seed, "quick"))[:QUICK_CASES]
-        return await self._run("quick", source, cases, probes=False, on_check=on_check)
+        return await self._run("quick", source, cases, seed, probes=False, on_check=on_check)
 
     async def correctness(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """Every edge case and hidden shapes, against float64 beside an FA2-like computation."""
         gate_seed = frozen_seed(seed, "correctness")
         hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
         cases = seeded_cases([*self.task.static_cases, *hidden], self.task.name, gate_seed)
-        return await self._run("correctness", source, cases, probes=False, on_check=on_check)
+        return await self._run("correctness", source, cases, gate_seed, probes=False, on_check=on_check)
 
     async def integrity(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """Probes for caches, aliases, mutation, library calls and other ways to look right."""
         gate_seed = frozen_seed(seed, "integrity")
         cases = seeded_cases(self.task.static_cases, self.task.name, gate_seed)[:PROBED_CASES]
-        return await self._run("integrity", source, cases, probes=True, on_check=on_check)
+        return await self._run("integrity", source, cases, gate_seed, probes=True, on_check=on_check)
 
     async def confirm(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """New processes, new seeds and new hidden shapes, before a keep counts."""
         gate_seed = frozen_seed(seed, "confirm")
         hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
         cases = seeded_cases(hidden, self.task.name, gate_seed)
-        return await self._run("confirm", source, cases, probes=False, on_check=on_check)
+        return await self._run("confirm", source, cases, gate_seed, probes=False, on_check=on_check)
 
     async def _run(
-        self, gate: str, source: str, cases: Sequence[Mapping[str, Any]], *, probes: bool, on_check: OnCheck
+        self,
+        gate: str,
+        source: str,
+        cases: Sequence[Mapping[str, Any]],
+        seed: int,
+        *,
+        probes: bool,
+        on_check: OnCheck,
     ) -> GateResult:
         started = time.monotonic()
-        result = await self.device.check(self.task, source, gate, cases, probes=probes, on_check=on_check)
-        seconds = time.monotonic() - started
+        result = await self.device.check(
+            self.task, source, gate, cases, seed=seed, probes=probes, on_check=on_check
+        )
+        status, reasons = verdict.judge_checks(gate, result.outcome, result.detail, result.checks)
         facts = {"output": result.output} if result.output else {}
-        reasons = verdict.failed(result.checks)
-        status = verdict.status_of_failures(result.checks)
-        if result.outcome != "ok" and not (result.outcome == "cheat" and status):
-            reasons = (Reason(gate, result.outcome, result.detail), *reasons)
-            status = result.outcome
-        elif status is None and not any(check.status == "pass" for check in result.checks):
-            reasons, status = (Reason(gate, "empty", "no check gave an answer"),), "crash"
+        seconds = time.monotonic() - started
         return GateResult(gate, status is None, status, reasons, result.checks, facts, seconds)
 
     def speed(self, screening: Screening, others_us: Mapping[str, Mapping[str, float]]) -> Speed:

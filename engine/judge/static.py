@@ -40,7 +40,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """What running on checked inputs showed. `outcome` is about the process, not about the checks."""
+    """What running on checked inputs showed. `outcome` is `cheat` where an integrity probe failed."""
 
     outcome: str
     detail: str
@@ -92,6 +92,7 @@ class StaticDevice:
         gate: str,
         cases: Sequence[Mapping[str, Any]],
         *,
+        seed: int,
         probes: bool,
         on_check: Callable[[Check], None] | None = None,
     ) -> Checking:
@@ -107,7 +108,9 @@ class StaticDevice:
             source=source,
             entry=task.entry,
             task_dir=str(task.folder),
+            target=self.gpu.to_target(),
             gate=gate,
+            seed=seed,
             cases=[dict(case) for case in cases],
             tolerance=task.tolerances["fp16"],
             deadline_s=CHECK_DEADLINE_S,

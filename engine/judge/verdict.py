@@ -121,9 +121,26 @@ def failed(checks: Sequence[Check]) -> tuple[Reason, ...]:
     return tuple(Reason(check.gate, check.probe, f"{check.case}: {check.detail}") for check in bad)
 
 
-def status_of_failures(checks: Sequence[Check]) -> str | None:
-    """`cheat` if an integrity probe failed, `incorrect` if a value did, else None."""
-    bad = [check for check in checks if check.status == "fail"]
-    if not bad:
-        return None
-    return "incorrect" if all(check.probe == "values" for check in bad) else "cheat"
+def judge_checks(
+    gate: str, outcome: str, detail: str, checks: Sequence[Check]
+) -> tuple[str | None, tuple[Reason, ...]]:
+    """The verdict that a gate's checks ask for (None: passed), and why.
+
+    `outcome` is what became of the process. What could not run is unproven: a hold, never a pass. A gate
+    that gave no answer at all failed.
+    """
+    reasons = failed(checks)
+    if outcome == "cheat" and reasons:
+        return "cheat", reasons
+    if outcome != "ok":
+        return outcome, (Reason(gate, outcome, detail), *reasons)
+    if reasons:
+        return "incorrect", reasons
+    unproven = [check for check in checks if check.status == "unproven"]
+    if unproven:
+        first = unproven[0]
+        what = f"{len(unproven)} of {len(checks)} checks could not run here; {first.case}: {first.detail}"
+        return "held", (Reason(gate, "unproven", what),)
+    if not checks:
+        return "crash", (Reason(gate, "empty", "no check gave an answer"),)
+    return None, ()

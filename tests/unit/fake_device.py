@@ -22,6 +22,8 @@ class FakeDevice(StaticDevice):
         self.screened = 0
         self.failing: dict[str, str] = {}
         """Text that a source contains to the gate that it then fails."""
+        self.unproven: str | None = None
+        """Text that a source contains which the interpreter cannot run."""
         self.roof_percent = 50.0
 
     async def environment(self) -> dict[str, Any]:
@@ -61,15 +63,20 @@ class FakeDevice(StaticDevice):
         gate: str,
         cases: Sequence[Mapping[str, Any]],
         *,
+        seed: int,
         probes: bool,
         on_check: Callable[[Check], None] | None = None,
     ) -> Checking:
         checks = []
         for case in cases:
             bad = any(text in source and gate == at for text, at in self.failing.items())
-            probe = "fresh_addresses" if probes else "values"
-            check = Check(gate, str(case["case"]), probe, "fail" if bad else "pass", "made up", 2.0, 1.0)
+            probe = "new_contents" if probes else "compare"
+            status: Any = "fail" if bad else "pass"
+            if self.unproven is not None and self.unproven in source:
+                status = "unproven"
+            check = Check(gate, str(case["case"]), probe, status, "made up", 2.0, 1.0)
             checks.append(check)
             if on_check:
                 on_check(check)
-        return Checking("ok", "", "", tuple(checks))
+        cheated = probes and any(check.status == "fail" for check in checks)
+        return Checking("cheat" if cheated else "ok", "", "", tuple(checks))

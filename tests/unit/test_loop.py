@@ -99,9 +99,9 @@ def test_wins_are_kept_losses_discarded_and_the_end_is_said(tmp_path: Path) -> N
     rows = lab.ledger.experiments()
     assert lab.ledger.champions() == {TASK: 4}
     assert [row.parent for row in rows] == [None, 1, 2, 2, 4]
-    assert rows[1].score["seed"] == pytest.approx(1.6, rel=0.02)
-    assert rows[3].score["seed"] == pytest.approx(1.76, rel=0.02)
-    assert rows[3].score["champion"] == pytest.approx(1.1, rel=0.02)
+    assert rows[1].score["seed"] == pytest.approx(1.6, rel=0.05)
+    assert rows[3].score["seed"] == pytest.approx(1.76, rel=0.05)
+    assert rows[3].score["champion"] == pytest.approx(1.1, rel=0.05)
     assert rows[1].score_kind == "estimated"
     assert lab.ledger.verify() == lab.ledger.last_seq()
 
@@ -172,6 +172,17 @@ def test_faster_than_the_roof_is_held_and_the_loop_goes_on_from_the_clean_champi
     assert lab.ledger.open_questions() == []
 
 
+def test_a_win_that_could_not_be_proven_is_held_with_its_speed(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab")
+    device = FakeDevice()
+    device.unproven = '"SKIP": True'
+    run(lab, Script([{"SKIP": True}]), device)
+    row = lab.ledger.experiments()[1]
+    assert (row.status, row.reasons[0].probe) == ("held", "unproven")
+    assert row.score["champion"] > 1.5
+    assert [(q.experiment, q.kind) for q in lab.ledger.open_questions()] == [(2, "hold")]
+
+
 def test_a_veto_falls_back_to_the_last_clean_champion_and_holds_what_was_built_on_it(tmp_path: Path) -> None:
     lab = make_lab(tmp_path / "lab")
     run(lab, Script([{"EXP2": True}, {"SKIP": True}, {"TWO_LOOPS": True}]))
@@ -184,10 +195,6 @@ def test_a_veto_falls_back_to_the_last_clean_champion_and_holds_what_was_built_o
     assert [(q.experiment, q.kind) for q in lab.ledger.open_questions()] == [(4, "hold")]
     assert "built on #3, which was vetoed: smells" in lab.ledger.open_questions()[0].reason
     lab.ledger.verify()
-
-
-class Answering(Script):
-    """Sends commands as soon as something is asked."""
 
 
 async def answering(lab: Lab, loop: Loop, answers: Sequence[c.Command]) -> Any:
@@ -228,7 +235,7 @@ def test_an_edited_proposal_goes_through_its_gates_again(tmp_path: Path) -> None
     assert (lab.ledger.command_result(1) or "").startswith("refused: ")
     row = lab.ledger.experiments()[1]
     assert row.status == "keep"
-    assert row.score["seed"] == pytest.approx(1.1, rel=0.02)
+    assert row.score["seed"] == pytest.approx(1.1, rel=0.05)
     quick = [r.event for r in lab.ledger.records(experiment=2) if getattr(r.event, "gate", "") == "quick"]
     assert len({event.source_sha for event in quick}) == 2  # type: ignore[union-attr]
 

@@ -78,3 +78,21 @@ def test_the_worst_failure_is_named_first() -> None:
     reasons = verdict.failed([check("a", error=2.0), check("b", error=9.0), check("c", status="pass")])
     assert [reason.probe for reason in reasons] == ["b", "a"]
     assert verdict.failed([check("nan", error=float("nan")), check("b", error=9.0)])[0].probe == "nan"
+
+
+def test_what_cannot_run_is_held_and_never_passes() -> None:
+    status, reasons = verdict.judge_checks("correctness", "ok", "", [check("compare", "unproven")])
+    assert (status, reasons[0].probe) == ("held", "unproven")
+    assert "1 of 1 checks could not run here" in reasons[0].detail
+
+
+def test_no_answer_is_a_failure() -> None:
+    assert verdict.judge_checks("correctness", "ok", "", [])[0] == "crash"
+    assert verdict.judge_checks("correctness", "timeout", "case: 30 s", [])[0] == "timeout"
+
+
+def test_a_failed_probe_is_what_the_host_says_it_is() -> None:
+    bad = [check("compare")]
+    assert verdict.judge_checks("correctness", "ok", "", bad)[0] == "incorrect"
+    assert verdict.judge_checks("integrity", "cheat", "same_bits", bad)[0] == "cheat"
+    assert verdict.judge_checks("correctness", "ok", "", [check("compare", "pass")])[0] is None
