@@ -132,7 +132,7 @@ def test_a_seed_that_fails_ends_the_run_with_one_line(tmp_path: Path) -> None:
     lab = make_lab(tmp_path / "lab")
     device = FakeDevice()
     device.failing = {"def attention": "correctness"}
-    with pytest.raises(UsageError, match="the seed of gqa_prefill does not pass .*mend the file"):
+    with pytest.raises(UsageError, match=r"the seed of gqa_prefill does not pass .*mend the file"):
         run(lab, Script(STEPS), device)
     assert lab.ledger.view().stopped is not None
 
