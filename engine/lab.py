@@ -201,6 +201,7 @@ def create_lab(
             write_config(folder, config)
             Ledger.create(folder / _BIRTH, events, blobs=blobs).close()
             (folder / _BIRTH).rename(folder / DATABASE)
+            _sync_folder(folder)
     except OSError as problem:
         raise _unwritable(folder, problem) from problem
     return open_lab(folder)
@@ -295,6 +296,16 @@ def _replace(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename outlive a power cut."""
+    entry = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)
 
 
 # ---- finding labs ----------------------------------------------------------------------------------

@@ -54,14 +54,19 @@ def snapshot(path: Path) -> sqlite3.Connection:
                 return _checked(_connect(path, "ro"), path)
         if not log.exists() or log.stat().st_size == 0:
             return _checked(_connect(path, "ro", immutable=True), path)
-        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         with tempfile.TemporaryDirectory(prefix="kernel-lab-") as folder:
             twin = Path(folder) / path.name
             shutil.copyfile(path, twin)
             shutil.copyfile(log, twin.with_name(log.name))
-            with contextlib.closing(_checked(_connect(twin, "rw"), path)) as source:
-                source.backup(copy)
-        return copy
+            return copy(_checked(_connect(twin, "rw"), path), path)
+
+
+def copy(source: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """A private copy in memory, which may be changed; `source` is closed."""
+    with errors(path), contextlib.closing(source):
+        target = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        source.backup(target)
+        return target
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

@@ -63,9 +63,10 @@ def engine_pid(folder: Path) -> int | None:
     """The process that owns the lab, or None. Asks without taking the lock, so that no start is disturbed."""
     owner = _read(folder / LOCK)
     pid = owner.get("pid")
-    if not isinstance(pid, int) or start_of(pid) is None or start_of(pid) != owner.get("started"):
+    if not isinstance(pid, int):
         return None
-    return pid
+    started = start_of(pid)
+    return pid if started is not None and started == owner.get("started") else None
 
 
 def start_of(pid: int) -> str | None:

@@ -116,9 +116,12 @@ def _resumed(tables: Tables, record: Record, event: ev.Resumed) -> None:
 
 @_on(ev.SpaceExplored)
 def _space_explored(tables: Tables, record: Record, event: ev.SpaceExplored) -> None:
+    _set_meta(tables, explored={**_explored(tables), event.task: event.text})
+
+
+def _explored(tables: Tables) -> dict[str, str]:
     rows = tables.execute("SELECT value FROM meta WHERE key = 'explored'").fetchall()
-    explored = loads(rows[0][0]) if rows else {}
-    _set_meta(tables, explored={**explored, event.task: event.text})
+    return dict(loads(rows[0][0])) if rows else {}
 
 
 def _set_meta(tables: Tables, **values: object) -> None:
@@ -138,6 +141,9 @@ def _started(tables: Tables, record: Record, event: ev.ExperimentStarted) -> Non
         "VALUES (?, ?, ?, ?, ?, ?, 'proposing')",
         (event.experiment, _text(event.task), event.parent, _text(event.proposer), RUNNING, record.time),
     )
+    explored = _explored(tables)
+    if event.task in explored:
+        _set_meta(tables, explored={task: text for task, text in explored.items() if task != event.task})
 
 
 @_on(ev.Proposed)

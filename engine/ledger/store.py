@@ -7,6 +7,7 @@ commands. Everything that one `append` does is one transaction: it happened, or 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
@@ -43,23 +44,25 @@ class EventReader(Views):
 
     path: Path
 
+    def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with connect.errors(self.path):
+            return super().fetch(sql, parameters)
+
     def records(
         self, after: int = 0, limit: int | None = None, experiment: int | None = None
     ) -> list[Record]:
         """Events after a sequence number in their order, all or those of one experiment."""
         where = "seq > ?" if experiment is None else "seq > ? AND experiment = ?"
         parameters = [after] if experiment is None else [after, experiment]
-        with connect.errors(self.path):
-            rows = self.fetch(
-                f"SELECT {RECORD_COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?",  # noqa: S608
-                [*parameters, -1 if limit is None else limit],
-            )
+        rows = self.fetch(
+            f"SELECT {RECORD_COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?",  # noqa: S608
+            [*parameters, -1 if limit is None else limit],
+        )
         return [Record.from_row(row) for row in rows]
 
     def blob(self, sha: str) -> bytes:
         """Content by its sha256 in hex."""
-        with connect.errors(self.path):
-            rows = self.fetch("SELECT data FROM blobs WHERE sha = ?", (sha,))
+        rows = self.fetch("SELECT data FROM blobs WHERE sha = ?", (sha,))
         if not rows:
             raise LedgerError(
                 f"{self.path} holds no text {sha[:12]}: check the ledger with `kernel-lab verify`"
@@ -68,8 +71,7 @@ class EventReader(Views):
 
     def now(self) -> dict[str, Any]:
         """The transient row: streaming text, telemetry, progress. Empty if nothing is going on."""
-        with connect.errors(self.path):
-            rows = self.fetch("SELECT body FROM now")
+        rows = self.fetch("SELECT body FROM now")
         return dict(loads(rows[0][0])) if rows else {}
 
     def verify(self) -> int:
@@ -113,7 +115,10 @@ class Ledger(EventReader):
 
     @classmethod
     def open(cls, path: Path, readonly: bool = False) -> Ledger:
-        """An existing ledger. A writer brings an older format up to date; a reader gets a copy that is."""
+        """An existing ledger, brought up to date if its format is older; where it may not be, in a copy.
+
+        A reader sees what is committed later, except in such a copy.
+        """
         if not path.is_file():
             raise LabFolderError(f"{path} does not exist: name the folder of a lab (`kernel-lab labs`)")
         if not readonly:
@@ -124,25 +129,24 @@ class Ledger(EventReader):
                 ledger.close()
                 raise
             return ledger
-        return cls._reading(path, connect.follower(path))
+        reader = cls(path, connect.follower(path), readonly=True)
+        if reader._is_current():
+            return reader
+        reader.close()
+        if os.access(path.parent, os.W_OK) and engine_pid(path.parent) is None:
+            cls.open(path).close()
+            return cls(path, connect.follower(path), readonly=True)
+        return cls.recording(path)
 
     @classmethod
     def recording(cls, path: Path) -> Ledger:
         """A ledger as it is now, for reading only and without a trace beside the file."""
         if not path.is_file():
             raise LabFolderError(f"{path} does not exist: name a recording or the folder of a lab")
-        return cls._reading(path, connect.snapshot(path))
-
-    @classmethod
-    def _reading(cls, path: Path, connection: sqlite3.Connection) -> Ledger:
-        ledger = cls(path, connection, readonly=True)
-        with connect.errors(path):
-            if ledger._is_current():
-                return ledger
-            ledger.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            with contextlib.closing(connection):
-                connection.backup(ledger.connection)
-        ledger._update_format()
+        ledger = cls(path, connect.snapshot(path), readonly=True)
+        if not ledger._is_current():
+            ledger.connection = connect.copy(ledger.connection, path)
+            ledger._update_format()
         return ledger
 
     # ---- writing ----
@@ -241,10 +245,9 @@ class Ledger(EventReader):
 
     def pending_commands(self) -> list[PendingCommand]:
         """Commands not obeyed yet, in the order in which they were sent."""
-        with connect.errors(self.path):
-            rows = self.fetch(
-                "SELECT id, time, by, type, body FROM commands WHERE obeyed_seq IS NULL ORDER BY id"
-            )
+        rows = self.fetch(
+            "SELECT id, time, by, type, body FROM commands WHERE obeyed_seq IS NULL ORDER BY id"
+        )
         return [
             PendingCommand(number, sent, by, name, decode_command(name, loads(body)))
             for number, sent, by, name, body in rows
@@ -252,8 +255,7 @@ class Ledger(EventReader):
 
     def command_result(self, command: int) -> str | None:
         """What came of a command; None while it waits."""
-        with connect.errors(self.path):
-            rows = self.fetch("SELECT result FROM commands WHERE id = ?", (command,))
+        rows = self.fetch("SELECT result FROM commands WHERE id = ?", (command,))
         if not rows:
             raise LedgerError(f"command {command} was never sent to {self.path}: send it again")
         return None if rows[0][0] is None else str(rows[0][0])
@@ -287,11 +289,11 @@ class Ledger(EventReader):
                 raise
 
     def _is_current(self) -> bool:
-        connection = self.connection
-        if schema.version(connection) != len(schema.MIGRATIONS):
-            return False
-        rows = connection.execute("SELECT value FROM meta WHERE key = 'projections'").fetchall()
-        return bool(rows) and loads(rows[0][0]) == schema.PROJECTIONS_VERSION
+        with connect.errors(self.path):
+            if schema.version(self.connection) != len(schema.MIGRATIONS):
+                return False
+            rows = self.fetch("SELECT value FROM meta WHERE key = 'projections'")
+            return bool(rows) and loads(rows[0][0]) == schema.PROJECTIONS_VERSION
 
     def _update_format(self) -> None:
         if self._is_current():

@@ -151,7 +151,7 @@ class LabView:
     workloads: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     explored: dict[str, str] = field(default_factory=dict)
-    """Task to what its proposer said when it had nothing new to try."""
+    """Task to what its proposer said when it had nothing new to try; gone when it tries something again."""
     stopped: str | None = None
     """Why the engine last stopped on purpose; None while none did since the last start."""
 

@@ -125,6 +125,13 @@ def test_a_trial_told_twice_counts_once(ledger: Ledger) -> None:
     assert ledger.trials(2)[0].values == {"BLOCK": 0}
 
 
+def test_a_space_is_explored_until_something_new_is_tried(ledger: Ledger) -> None:
+    ledger.append([e.SpaceExplored(task, "an idea would help") for task in ("gqa_decode", "gqa_prefill")])
+    assert set(ledger.view().explored) == {"gqa_decode", "gqa_prefill"}
+    ledger.append([e.ExperimentStarted(2, "gqa_decode", 1, "search")])
+    assert ledger.view().explored == {"gqa_prefill": "an idea would help"}
+
+
 def test_ideas_wait_until_used_or_withdrawn(ledger: Ledger) -> None:
     ledger.append(
         [

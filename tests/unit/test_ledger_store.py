@@ -20,6 +20,7 @@ from kernel_lab.engine.errors import (
     LedgerError,
 )
 from kernel_lab.engine.facts import Check
+from kernel_lab.engine.lab import EngineLock
 from kernel_lab.engine.ledger import chain, connect, projections, schema
 from kernel_lab.engine.ledger.records import dumps, loads, sha256
 from kernel_lab.engine.ledger.store import Ledger
@@ -200,10 +201,14 @@ def test_an_older_format_is_brought_up_to_date(ledger: Ledger, monkeypatch: pyte
 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
     monkeypatch.setattr(schema, "PROJECTIONS_VERSION", 2)
-    with Ledger.open(ledger.path, readonly=True) as copy:
+    with Ledger.recording(ledger.path) as copy:
         assert copy.experiments() == rows
         assert copy.connection.execute("SELECT urgent FROM commands").fetchall() == []
-    with Ledger.open(ledger.path) as migrated:
+    with EngineLock(ledger.path.parent), Ledger.open(ledger.path, readonly=True) as copy:
+        assert copy.experiments() == rows
+    with Ledger.open(ledger.path, readonly=True) as reader, Ledger.open(ledger.path) as migrated:
+        migrated.append([e.Paused("x")])
+        assert reader.last_seq() == migrated.last_seq()
         assert schema.version(migrated.connection) == 2
         assert migrated.experiments() == rows
         assert migrated.connection.execute("SELECT urgent FROM commands").fetchall() == []
