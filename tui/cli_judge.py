@@ -100,8 +100,9 @@ async def _judge(task: TaskSpec, device: Device) -> AsyncIterator[Judge]:
 
 
 def _print_check(done: Check) -> None:
-    error = "" if done.error is None or done.limit is None else f"error {done.error:.2e} of {done.limit:.2e}"
-    text = f"{MARKS[done.status]} {done.gate:<12} {done.case:<24} {done.probe:<14} {error} {done.detail}"
+    numbers = f"error {done.error:.2e} of {done.limit:.2e}" if done.error is not None and done.limit else ""
+    detail = done.detail if done.status != "pass" or not numbers else ""
+    text = f"{MARKS[done.status]} {done.gate:<12} {done.case:<30} {done.probe:<19} {numbers} {detail}"
     print(output.clean(text).rstrip(), flush=True)
 
 
