@@ -34,7 +34,7 @@ class PastExperiment:
     status: str
     lever: str
     description: str
-    source_sha: str
+    source_sha: str | None
     canonical_sha: str
     score_vs_parent: float | None
     trials: tuple[TrialRow, ...] = ()
@@ -121,8 +121,11 @@ def make_proposer(name: str, lab: Lab) -> Proposer:
         return Manual(lab.path / "manual")
     if kind == "folder":
         from kernel_lab.engine.proposers.folder import Folder
+        from kernel_lab.engine.tasks import load_task
 
-        return Folder(Path(detail).expanduser() if detail else lab.path / "inbox", given=bool(detail))
+        folder = Path(detail).expanduser() if detail else lab.path / "inbox"
+        entries = tuple(load_task(task).entry for task in lab.config.tasks)
+        return Folder(folder, lab.path / "inbox" / ".taken.json", entries, given=bool(detail))
     if kind == "scripted":
         from kernel_lab.engine.proposers.scripted import Scripted
 
