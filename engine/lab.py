@@ -15,28 +15,49 @@ import difflib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernel_lab.engine import paths
 from kernel_lab.engine.errors import LabError, LabFolderError, LabReadOnly, UsageError
 from kernel_lab.engine.events import Event
-from kernel_lab.engine.facts import MODES
+from kernel_lab.engine.lab_config import (
+    SETTINGS,
+    LabConfig,
+    is_ours,
+    read_config,
+    replace_file,
+    sync_folder,
+    write_config,
+)
 from kernel_lab.engine.ledger.lock import LOCK, EngineLock, engine_pid
 from kernel_lab.engine.ledger.store import DATABASE, Ledger
 
-__all__ = ["EngineLock", "Lab", "LabConfig", "LabSummary", "create_lab", "engine_pid", "open_lab"]
+__all__ = [
+    "EngineLock",
+    "Lab",
+    "LabConfig",
+    "LabSummary",
+    "check_free",
+    "create_lab",
+    "engine_pid",
+    "is_lab",
+    "last_lab",
+    "list_labs",
+    "new_lab_dir",
+    "open_lab",
+    "read_config",
+    "remember_lab",
+    "resolve_lab",
+    "write_config",
+]
 
-SETTINGS = "lab.toml"
 LOG = "engine.log"
 REPO = "repo"
 RUNS = "runs"
 
-_HEADER = "# A lab of kernel-lab. Change settings while no engine runs.\n"
 _BIRTH = f"{DATABASE}.new"
 _OWN_REMAINS = {
     SETTINGS,
@@ -45,94 +66,6 @@ _OWN_REMAINS = {
     *(f"{_BIRTH}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")),
 }
 """What a creation that was killed may have left."""
-
-
-DEFAULT_TASKS = ("gqa_decode", "gqa_prefill")
-
-
-@dataclass(frozen=True, slots=True)
-class LabConfig:
-    """Settings of a lab. None means no limit, or not given. Raises UsageError naming the wrong one."""
-
-    gpu: str
-    model: str = "llama-3.1-8b"
-    tasks: tuple[str, ...] = DEFAULT_TASKS
-    proposer: str = "search"
-    mode: str = "wins"
-    seed: int = 0
-    budget: int | None = None
-    """Experiments."""
-    trials: int = 12
-    """Settings tried in one experiment, at most."""
-    hours: float | None = None
-    usd: float | None = None
-    tokens: int | None = None
-    from_file: str | None = None
-    """The user's own kernel that the lab starts from."""
-    python: str | None = None
-    """Interpreter that has torch and triton, if not the one that runs kernel-lab."""
-
-    def __post_init__(self) -> None:
-        for name, wanted in _KINDS.items():
-            value = getattr(self, name)
-            if value is None and name in _OPTIONAL:
-                continue
-            if not isinstance(value, wanted) or isinstance(value, bool):
-                raise UsageError(f"{name} is {value!r}: give {_WORDS[wanted]}")
-            if isinstance(value, str) and (not value or not value.isprintable()):
-                raise UsageError(f"{name} is {value!r}: give a name without control characters")
-            if isinstance(value, (int, float)) and not (value >= 0 if name == "seed" else value > 0):
-                least = "0 or more" if name == "seed" else "more than 0"
-                raise UsageError(f"{name} is {value}: give {least}")
-        if self.mode not in MODES:
-            raise UsageError(f"mode is {self.mode!r}: choose one of {', '.join(MODES)}")
-        if not self.tasks or not all(isinstance(task, str) and task.isprintable() for task in self.tasks):
-            raise UsageError(f"tasks is {list(self.tasks)!r}: name one task or more")
-        if len(set(self.tasks)) < len(self.tasks):
-            raise UsageError(f"tasks names a task twice ({', '.join(self.tasks)}): name each once")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Settings that are given, as plain values."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in values.items()
-            if value is not None
-        }
-
-    def to_toml(self) -> str:
-        """Content of lab.toml."""
-        return _HEADER + "".join(f"{key} = {_toml(value)}\n" for key, value in self.to_dict().items())
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> LabConfig:
-        unknown = values.keys() - {field.name for field in fields(cls)}
-        if unknown:
-            raise UsageError(f"{min(unknown)} is no setting of a lab: remove it")
-        if "gpu" not in values:
-            raise UsageError("gpu is missing: name a GPU profile (`kernel-lab profiles`)")
-        tasks = values.get("tasks", DEFAULT_TASKS)
-        if not isinstance(tasks, (list, tuple)):
-            raise UsageError(f"tasks is {tasks!r}: give a list of names")
-        return cls(**{**values, "tasks": tuple(tasks)})
-
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "gpu": str,
-    "model": str,
-    "proposer": str,
-    "mode": str,
-    "seed": int,
-    "budget": int,
-    "trials": int,
-    "hours": (int, float),
-    "usd": (int, float),
-    "tokens": int,
-    "from_file": str,
-    "python": str,
-}
-_OPTIONAL = {"budget", "hours", "usd", "tokens", "from_file", "python"}
-_WORDS: dict[type | tuple[type, ...], str] = {str: "a name", int: "a whole number", (int, float): "a number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +109,7 @@ def check_free(folder: Path) -> None:
         raise LabFolderError(f"{folder} is a file: name an empty or a new folder")
     foreign = {entry.name for entry in folder.iterdir()} - _OWN_REMAINS
     settings = folder / SETTINGS
-    if foreign or (settings.exists() and not _is_ours(settings)):
+    if foreign or (settings.exists() and not is_ours(settings)):
         first = min(foreign, default=SETTINGS)
         raise LabFolderError(
             f"{folder} holds other files ({first!r}) and was left as it is: name an empty or a new folder"
@@ -201,7 +134,7 @@ def create_lab(
             write_config(folder, config)
             Ledger.create(folder / _BIRTH, events, blobs=blobs).close()
             (folder / _BIRTH).rename(folder / DATABASE)
-            _sync_folder(folder)
+            sync_folder(folder)
     except OSError as problem:
         raise _unwritable(folder, problem) from problem
     return open_lab(folder)
@@ -242,70 +175,6 @@ def new_lab_dir(gpu: str, model: str) -> Path:
 def _unwritable(folder: Path, problem: OSError) -> LabReadOnly:
     why = problem.strerror or problem
     return LabReadOnly(f"{folder} cannot be written ({why}): name another folder with --lab")
-
-
-# ---- lab.toml --------------------------------------------------------------------------------------
-
-
-def read_config(folder: Path) -> LabConfig:
-    """Settings from lab.toml; UsageError names file and line."""
-    path = folder / SETTINGS
-    try:
-        text = path.read_text(encoding="utf-8")
-        return LabConfig.from_dict(tomllib.loads(text))
-    except OSError as problem:
-        raise LabFolderError(
-            f"{path} cannot be read ({problem.strerror}): restore it from a copy"
-        ) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UsageError(f"{path} is not TOML ({problem}): mend that line") from problem
-    except UsageError as problem:
-        line = _line_of(text, str(problem).partition(" ")[0])
-        raise UsageError(f"{path}{line}: {problem}") from problem
-
-
-def write_config(folder: Path, config: LabConfig) -> None:
-    """Replace lab.toml as a whole."""
-    _replace(folder / SETTINGS, config.to_toml())
-
-
-def _is_ours(settings: Path) -> bool:
-    return settings.is_file() and settings.read_bytes().startswith(_HEADER.encode())
-
-
-def _line_of(text: str, key: str) -> str:
-    for number, line in enumerate(text.splitlines(), 1):
-        if re.match(rf"\s*\[*\s*[\"']?{re.escape(key)}\b", line):
-            return f":{number}"
-    return ""
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that a reader or a crash sees the old or the new one, never half of it."""
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename outlive a power cut."""
-    entry = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(entry)
-    finally:
-        os.close(entry)
 
 
 # ---- finding labs ----------------------------------------------------------------------------------
@@ -371,7 +240,7 @@ def remember_lab(folder: Path) -> None:
     path = paths.state_dir() / "labs.json"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, json.dumps({"labs": [str(lab) for lab in known]}, indent=2))
+        replace_file(path, json.dumps({"labs": [str(lab) for lab in known]}, indent=2))
 
 
 def last_lab() -> Path | None:

@@ -8,37 +8,17 @@ experiment that was never started, change nothing.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from kernel_lab.engine import events as ev
 from kernel_lab.engine.facts import GATES, Reason
-from kernel_lab.engine.ledger import commits, schema
+from kernel_lab.engine.ledger import line, schema
 from kernel_lab.engine.ledger.records import Record, dumps, loads
-
-RUNNING = "running"
-CLEAN = ("keep", "seed")
-"""Statuses that may stand on a champion line."""
+from kernel_lab.engine.ledger.tables import RUNNING, Tables, text
 
 E = TypeVar("E", bound=ev.Event)
-
-
-class Tables:
-    """The projection tables of one connection, and where the blobs stand: there too unless it is told."""
-
-    def __init__(self, connection: sqlite3.Connection, blobs: sqlite3.Connection | None = None) -> None:
-        self.connection = connection
-        self.execute = connection.execute
-        self.executemany = connection.executemany
-        self._blobs = connection if blobs is None else blobs
-
-    def blob(self, sha: str | None) -> bytes | None:
-        row = self._blobs.execute("SELECT data FROM blobs WHERE sha = ?", (sha,)).fetchone()
-        return None if row is None else bytes(row[0])
-
-
 Handler = Callable[[Tables, Record, Any], None]
 _HANDLERS: dict[type[ev.Event], Handler] = {}
 
@@ -139,7 +119,7 @@ def _started(tables: Tables, record: Record, event: ev.ExperimentStarted) -> Non
     tables.execute(
         "INSERT OR IGNORE INTO experiments (id, task, parent, proposer, status, started, phase) "
         "VALUES (?, ?, ?, ?, ?, ?, 'proposing')",
-        (event.experiment, _text(event.task), event.parent, _text(event.proposer), RUNNING, record.time),
+        (event.experiment, text(event.task), event.parent, text(event.proposer), RUNNING, record.time),
     )
     explored = _explored(tables)
     if event.task in explored:
@@ -148,12 +128,11 @@ def _started(tables: Tables, record: Record, event: ev.ExperimentStarted) -> Non
 
 @_on(ev.Proposed)
 def _proposed(tables: Tables, record: Record, event: ev.Proposed) -> None:
-    _update(
-        tables,
+    tables.update(
         event.experiment,
-        description=_text(event.description),
-        hypothesis=_text(event.hypothesis),
-        lever=_text(event.lever),
+        description=text(event.description),
+        hypothesis=text(event.hypothesis),
+        lever=text(event.lever),
         prediction=dumps(asdict(event.prediction)),
         source_sha=event.source_sha,
         proposed_sha=event.source_sha,
@@ -164,7 +143,7 @@ def _proposed(tables: Tables, record: Record, event: ev.Proposed) -> None:
 
 @_on(ev.Refused)
 def _refused(tables: Tables, record: Record, event: ev.Refused) -> None:
-    _update(tables, event.experiment, reasons=_reasons((event.reason,)))
+    tables.update(event.experiment, reasons=_reasons((event.reason,)))
 
 
 @_on(ev.Checked)
@@ -176,10 +155,10 @@ def _checked(tables: Tables, record: Record, event: ev.Checked) -> None:
         (
             record.seq,
             check.gate,
-            _text(check.case),
-            _text(check.probe),
+            text(check.case),
+            text(check.probe),
             check.status,
-            _text(check.detail),
+            text(check.detail),
             check.error,
             check.limit,
             check.seconds,
@@ -192,7 +171,7 @@ def _checked(tables: Tables, record: Record, event: ev.Checked) -> None:
 @_on(ev.GateFinished)
 def _gate_finished(tables: Tables, record: Record, event: ev.GateFinished) -> None:
     if not event.passed:
-        _update(tables, event.experiment, reasons=_reasons(event.reasons))
+        tables.update(event.experiment, reasons=_reasons(event.reasons))
     elif event.gate in GATES[:-1]:
         _set_phase(tables, event.experiment, GATES[GATES.index(event.gate) + 1])
 
@@ -202,7 +181,7 @@ def _asked(tables: Tables, record: Record, event: ev.ApprovalRequested) -> None:
     tables.execute(
         "INSERT OR REPLACE INTO questions (experiment, kind, source_sha, reason, since) "
         "SELECT id, ?, ?, ?, ? FROM experiments WHERE id = ?",
-        (event.kind, event.source_sha, _text(event.reason), record.time, event.experiment),
+        (event.kind, event.source_sha, text(event.reason), record.time, event.experiment),
     )
     _set_phase(tables, event.experiment, "person")
 
@@ -211,7 +190,7 @@ def _asked(tables: Tables, record: Record, event: ev.ApprovalRequested) -> None:
 def _decided(tables: Tables, record: Record, event: ev.Decided) -> None:
     tables.execute("DELETE FROM questions WHERE experiment = ? AND kind = ?", (event.experiment, event.kind))
     if event.decision == "edit":
-        _update(tables, event.experiment, source_sha=event.source_sha)
+        tables.update(event.experiment, source_sha=event.source_sha)
     if event.kind == "proposal":
         _set_phase(tables, event.experiment, "trials")
 
@@ -224,12 +203,12 @@ def _trial(tables: Tables, record: Record, event: ev.TrialFinished) -> None:
         "SELECT id, ?, ?, ?, ?, ?, ?, ? FROM experiments WHERE id = ?",
         (
             event.trial,
-            _text(event.bucket),
+            text(event.bucket),
             dumps(event.values),
             event.status,
             event.vs_parent,
             dumps(event.time_us),
-            _text(event.detail),
+            text(event.detail),
             event.experiment,
         ),
     )
@@ -242,13 +221,12 @@ def _trial(tables: Tables, record: Record, event: ev.TrialFinished) -> None:
 
 @_on(ev.TrialsSettled)
 def _settled(tables: Tables, record: Record, event: ev.TrialsSettled) -> None:
-    _update(tables, event.experiment, source_sha=event.source_sha)
+    tables.update(event.experiment, source_sha=event.source_sha)
 
 
 @_on(ev.SpeedJudged)
 def _speed(tables: Tables, record: Record, event: ev.SpeedJudged) -> None:
-    _update(
-        tables,
+    tables.update(
         event.experiment,
         score=dumps(event.speed.score),
         ci=dumps(event.speed.ci),
@@ -258,8 +236,7 @@ def _speed(tables: Tables, record: Record, event: ev.SpeedJudged) -> None:
 
 @_on(ev.ExperimentFinished)
 def _finished(tables: Tables, record: Record, event: ev.ExperimentFinished) -> None:
-    _update(
-        tables,
+    tables.update(
         event.experiment,
         status=event.status,
         reasons=_reasons(event.reasons),
@@ -268,16 +245,16 @@ def _finished(tables: Tables, record: Record, event: ev.ExperimentFinished) -> N
         phase="",
     )
     if event.source_sha is not None:
-        _update(tables, event.experiment, source_sha=event.source_sha)
+        tables.update(event.experiment, source_sha=event.source_sha)
     held = "hold" if event.status == "held" else ""
     tables.execute("DELETE FROM questions WHERE experiment = ? AND kind != ?", (event.experiment, held))
     parent = tables.execute(
         "SELECT p.base_commit FROM experiments e JOIN experiments p ON p.id = e.parent WHERE e.id = ?",
         (event.experiment,),
     ).fetchone()
-    commit = _commit(tables, event.experiment, parent[0] if parent else None)
-    _update(tables, event.experiment, base_commit=commit, own_commit=commit, commit_id=commit)
-    _commit_on_line(tables, event.experiment)
+    commit = line.write_commit(tables, event.experiment, parent[0] if parent else None)
+    tables.update(event.experiment, base_commit=commit, own_commit=commit, commit_id=commit)
+    line.commit_on_line(tables, event.experiment)
 
 
 @_on(ev.StatusRevised)
@@ -287,127 +264,28 @@ def _revised(tables: Tables, record: Record, event: ev.StatusRevised) -> None:
     ).fetchone()
     if row is None:
         return
-    revision = Reason("person", _text(event.category), _text(event.why))
-    _update(
-        tables,
+    revision = Reason("person", text(event.category), text(event.why))
+    tables.update(
         event.experiment,
         status=event.status,
         reasons=dumps([*loads(row[0]), asdict(revision)]),
         judged=record.time,
     )
     tables.execute("DELETE FROM questions WHERE experiment = ?", (event.experiment,))
-    commit = _commit(tables, event.experiment, row[1])
-    _update(tables, event.experiment, own_commit=commit, commit_id=commit)
-    if event.status not in CLEAN:
+    commit = line.write_commit(tables, event.experiment, row[1])
+    tables.update(event.experiment, own_commit=commit, commit_id=commit)
+    if event.status not in line.CLEAN:
         for task, position in tables.execute(
             "SELECT task, position FROM champions WHERE experiment = ?", (event.experiment,)
         ).fetchall():
-            _cut_line(tables, task, position)
+            line.cut(tables, task, position)
     else:
-        _commit_on_line(tables, event.experiment)
-
-
-# ---- the champion line -----------------------------------------------------------------------------
+        line.commit_on_line(tables, event.experiment)
 
 
 @_on(ev.ChampionChanged)
 def _champion_changed(tables: Tables, record: Record, event: ev.ChampionChanged) -> None:
-    """Go back to a champion that stands on the line, or grow the line where `previous` stands."""
-    task = _text(event.task)
-    line = [
-        row[0]
-        for row in tables.execute(
-            "SELECT experiment FROM champions WHERE task = ? ORDER BY position", (task,)
-        )
-    ]
-    if event.experiment in line:
-        _cut_line(tables, task, line.index(event.experiment) + 1)
-        return
-    if event.previous in line:
-        del line[line.index(event.previous) + 1 :]
-        _cut_line(tables, task, len(line))
-    tables.execute(
-        "INSERT INTO champions (task, position, experiment) VALUES (?, ?, ?)",
-        (task, len(line), event.experiment),
-    )
-    _commit_on_line(tables, event.experiment)
-
-
-def _cut_line(tables: Tables, task: str, length: int) -> None:
-    """Keep the first `length` champions; those after it are shown under their own refs again."""
-    tables.execute(
-        "UPDATE experiments SET commit_id = own_commit WHERE id IN "
-        "(SELECT experiment FROM champions WHERE task = ? AND position >= ?)",
-        (task, length),
-    )
-    tables.execute("DELETE FROM champions WHERE task = ? AND position >= ?", (task, length))
-
-
-def _commit_on_line(tables: Tables, experiment: int) -> None:
-    """Give a champion that has its verdict a commit whose parent is the champion before it."""
-    for task, position in tables.execute(
-        "SELECT c.task, c.position FROM champions c JOIN experiments e ON e.id = c.experiment "
-        "WHERE c.experiment = ? AND e.judged IS NOT NULL",
-        (experiment,),
-    ).fetchall():
-        before = tables.execute(
-            "SELECT commit_id FROM champions WHERE task = ? AND position < ? AND commit_id IS NOT NULL "
-            "ORDER BY position DESC LIMIT 1",
-            (task, position),
-        ).fetchone()
-        commit = _commit(tables, experiment, before[0] if before else None)
-        tables.execute(
-            "UPDATE champions SET commit_id = ? WHERE task = ? AND position = ?", (commit, task, position)
-        )
-        _update(tables, experiment, commit_id=commit)
-
-
-def _commit(tables: Tables, experiment: int, parent_commit: str | None) -> str | None:
-    """Note the commit of an experiment as it is judged now; None without a candidate."""
-    row = tables.execute(
-        "SELECT task, parent, proposer, status, description, hypothesis, lever, prediction, reasons, "
-        "score, ci, score_kind, trials, judged, source_sha FROM experiments WHERE id = ?",
-        (experiment,),
-    ).fetchone()
-    source = None if row is None else tables.blob(row[-1])
-    if source is None:
-        return None
-    task, parent, proposer, status, description, hypothesis, lever, prediction, reasons = row[:9]
-    score, ci, score_kind, trials, judged, source_sha = row[9:]
-    why = loads(reasons)[-1:] if status not in CLEAN else []
-    candidate = commits.Candidate(
-        experiment=experiment,
-        task=task,
-        parent=parent,
-        proposer=proposer,
-        status=status,
-        description=description,
-        hypothesis=hypothesis,
-        why=" ".join(f"{reason['gate']} {reason['probe']}: {reason['detail']}" for reason in why),
-        judged=judged,
-    )
-    result = commits.result_json(
-        {
-            "id": experiment,
-            "task": task,
-            "parent": parent,
-            "status": status,
-            "lever": lever,
-            "prediction": json.loads(prediction),
-            "score": json.loads(score),
-            "ci": json.loads(ci),
-            "score_kind": score_kind,
-            "trials": trials,
-            "source_sha256": source_sha,
-        }
-    )
-    text = commits.commit_object(candidate, source, result, parent_commit)
-    commit = commits.object_id("commit", text.encode())
-    tables.execute(
-        "INSERT OR IGNORE INTO commits (id, experiment, source_sha, result, object) VALUES (?, ?, ?, ?, ?)",
-        (commit, experiment, source_sha, result, text),
-    )
-    return commit
+    line.champion_changed(tables, text(event.task), event.experiment, event.previous)
 
 
 # ---- what people say -------------------------------------------------------------------------------
@@ -417,7 +295,7 @@ def _commit(tables: Tables, experiment: int, parent_commit: str | None) -> str |
 def _idea_said(tables: Tables, record: Record, event: ev.IdeaSaid) -> None:
     tables.execute(
         "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said) VALUES (?, ?, ?, ?, ?, ?)",
-        (event.idea, _text(event.text), event.scope, event.from_experiment, _text(event.by), record.time),
+        (event.idea, text(event.text), event.scope, event.from_experiment, text(event.by), record.time),
     )
 
 
@@ -437,25 +315,12 @@ def _idea_withdrawn(tables: Tables, record: Record, event: ev.IdeaWithdrawn) -> 
 # ---- helpers ---------------------------------------------------------------------------------------
 
 
-def _update(tables: Tables, experiment: int, **values: object) -> None:
-    columns = ", ".join(f"{name} = ?" for name in values)
-    tables.execute(
-        f"UPDATE experiments SET {columns} WHERE id = ?",  # noqa: S608
-        (*values.values(), experiment),
-    )
-
-
 def _set_phase(tables: Tables, experiment: int, phase: str) -> None:
     """Note which gate is at work, as long as there is no verdict."""
     tables.execute(
-        "UPDATE experiments SET phase = ? WHERE id = ? AND status = ?", (_text(phase), experiment, RUNNING)
+        "UPDATE experiments SET phase = ? WHERE id = ? AND status = ?", (text(phase), experiment, RUNNING)
     )
 
 
 def _reasons(reasons: Iterable[Reason]) -> str:
     return dumps([asdict(reason) for reason in reasons])
-
-
-def _text(value: str) -> str:
-    """The text with lone surrogates replaced, which a database column cannot hold."""
-    return value.encode("utf-8", "replace").decode()

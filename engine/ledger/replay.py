@@ -12,6 +12,7 @@ from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.ledger import projections, schema
 from kernel_lab.engine.ledger.records import Record
 from kernel_lab.engine.ledger.store import DATABASE, EventReader, Ledger
+from kernel_lab.engine.ledger.tables import Tables
 
 SNAPSHOTS = 16
 MIN_SNAPSHOT_EVENTS = 4000
@@ -51,7 +52,7 @@ class ReplayReader(EventReader):
         self.connection.execute("PRAGMA journal_mode = OFF").fetchone()
         schema.create_projections(self.connection)
         self._snapshots[0] = self.connection.serialize()
-        self._tables = projections.Tables(self.connection, self._source.connection)
+        self._tables = Tables(self.connection, self._source.connection)
 
     # ---- the clock ----
 

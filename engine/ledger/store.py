@@ -22,6 +22,7 @@ from kernel_lab.engine.events import Event, decode, encode
 from kernel_lab.engine.ledger import chain, connect, projections, schema
 from kernel_lab.engine.ledger.lock import engine_pid
 from kernel_lab.engine.ledger.records import GENESIS, Record, digest, dumps, loads, sha256
+from kernel_lab.engine.ledger.tables import Tables
 from kernel_lab.engine.ledger.views import Views
 
 DATABASE = "lab.db"
@@ -178,7 +179,7 @@ class Ledger(EventReader):
         seq, last_time, prev = last or (0, 0.0, GENESIS)
         # A clock that was set back must not put an event before its cause.
         moment = max(float(self.clock()), last_time)
-        tables = projections.Tables(connection)
+        tables = Tables(connection)
         records = []
         for event in events:
             seq += 1
@@ -223,7 +224,7 @@ class Ledger(EventReader):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        projections.rebuild(projections.Tables(self.connection), self._all_records())
+        projections.rebuild(Tables(self.connection), self._all_records())
         self._set_projections_version()
 
     def _all_records(self) -> Iterator[Record]:

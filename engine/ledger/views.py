@@ -15,9 +15,7 @@ from typing import Any
 from kernel_lab.engine.events import SpeedJudged, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
 from kernel_lab.engine.ledger.records import loads
-
-RUNNING = "running"
-"""Status of an experiment without a verdict; `ExperimentRow.phase` says where it is."""
+from kernel_lab.engine.ledger.tables import RUNNING
 
 
 @dataclass(frozen=True, slots=True)
