@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Place = Literal["labs", "live", "experiment"]
-Scope = Literal["everywhere", "pane", "labs", "live", "experiment", "replay", "box"]
+Scope = Literal["always", "everywhere", "pane", "labs", "live", "experiment", "replay", "box"]
 
 SCOPE_TITLES: dict[Scope, str] = {
     "live": "Live",
@@ -21,6 +21,7 @@ SCOPE_TITLES: dict[Scope, str] = {
     "pane": "In a pane or list",
     "box": "In a text box",
     "everywhere": "Everywhere",
+    "always": "Always, in dialogs and text boxes too",
 }
 
 
@@ -41,6 +42,7 @@ class Situation:
 
     place: Place = "labs"
     replaying: bool = False
+    playing: bool = False
     engine_alive: bool = False
     paused: bool = False
     running: bool = False
@@ -54,6 +56,8 @@ class Situation:
     shown_status: str = ""
     has_source: bool = False
     """The experiment shown has a candidate."""
+    by_hand: bool = False
+    """Proposer `manual` waits for the person to change its copy of the champion."""
     lab_selected: bool = False
     recording_selected: bool = False
     missing: str = ""
@@ -61,6 +65,14 @@ class Situation:
 
 
 Check = Callable[[Situation], str | None]
+
+
+def _pause_name(now: Situation) -> str:
+    return "start" if not now.engine_alive else "go on" if now.paused else "pause"
+
+
+def _play_name(now: Situation) -> str:
+    return "halt" if now.playing else "play"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,12 @@ class Action:
     enabled: Check = lambda _: None
     bar: int = 0
     also: tuple[Scope, ...] = ()
+    names: Callable[[Situation], str] | None = None
+    """A label for how things stand, where one word does not do."""
+
+    def name(self, now: Situation) -> str:
+        """What the action is called now."""
+        return self.names(now) if self.names else self.label
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -107,7 +125,7 @@ def _question(now: Situation) -> str | None:
 
 def _editable(now: Situation) -> str | None:
     refused = _live_lab(now)
-    if refused:
+    if refused or now.by_hand:
         return refused
     if now.question is not None and now.question.kind != "proposal":
         return "the proposal was judged already: only an open proposal can be edited"
@@ -189,7 +207,7 @@ ACTIONS: tuple[Action, ...] = (
         "edit",
         ("e",),
         "edit",
-        "Open the proposal in $EDITOR; what you save replaces it and goes through the same gates.",
+        "Open the proposal in $EDITOR; what you save replaces it. Under proposer `manual`: open your copy.",
         "live",
         _editable,
         70,
@@ -223,6 +241,7 @@ ACTIONS: tuple[Action, ...] = (
         _live_lab,
         50,
         ("experiment",),
+        names=_pause_name,
     ),
     Action("mode", ("m",), "mode", "Change who decides: ask, wins, auto.", "live", _engine, 30),
     Action(
@@ -270,6 +289,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("region_3", ("3",), "checks", "Go to the checks.", "live"),
     Action("region_4", ("4",), "chart", "Go to the chart.", "live"),
     Action("region_5", ("5",), "history", "Go to the history.", "live"),
+    Action("chart_base", ("c",), "chart", "Chart against FA2 or against the seed.", "live"),
     Action("zoom", ("z",), "zoom", "Give one region the whole screen, and back.", "live"),
     Action(
         "filter",
@@ -325,7 +345,7 @@ ACTIONS: tuple[Action, ...] = (
         also=("replay",),
     ),
     # Replay.
-    Action("play", ("space",), "play", "Play or halt the recording.", "replay", bar=60),
+    Action("play", ("space",), "play", "Play or halt the recording.", "replay", bar=60, names=_play_name),
     Action("slower", ("less_than_sign",), "slower", "Halve the speed.", "replay", bar=30),
     Action("faster", ("greater_than_sign",), "faster", "Double the speed.", "replay", bar=31),
     Action("seek", ("number_sign",), "go to", "Go to an experiment by its number.", "replay", bar=20),
@@ -378,13 +398,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark", "f1"), "help", "Show the keys of this screen.", "everywhere", bar=8),
     Action("palette", ("ctrl+p",), "palette", "Find an action by its name.", "everywhere"),
     Action("screenshot", ("f12",), "screenshot", "Save the screen as an SVG file.", "everywhere"),
-    Action("leave", ("q", "ctrl+q"), "leave", "Leave; a running engine goes on.", "everywhere", bar=7),
+    Action("leave", ("q",), "leave", "Leave; a running engine goes on.", "everywhere", bar=7),
+    # Always.
+    Action("leave_always", ("ctrl+q",), "leave", "Leave; a running engine goes on.", "always"),
     Action(
         "interrupt",
         ("ctrl+c",),
         "leave?",
-        "Once: say how to leave. Twice: leave. Never stops an engine.",
-        "everywhere",
+        "Once: say how to leave. Twice: leave. Never stops an engine. In a text box with a selection: copy.",
+        "always",
     ),
 )
 

@@ -9,17 +9,18 @@ from textual.binding import Binding, BindingType
 
 def for_place(place: Place, replaying: bool = False) -> list[BindingType]:
     """Bindings of a screen; every one calls `action_act` with the id of its action."""
-    return [_binding(action) for action in actions.available(place, replaying)]
+    return [binding(action) for action in actions.available(place, replaying)]
 
 
 def for_scope(scope: Scope) -> list[BindingType]:
     """Bindings of one scope; every one calls `action_act` with the id of its action."""
-    return [_binding(action) for action in actions.in_scopes([scope])]
+    return [binding(action) for action in actions.in_scopes([scope])]
 
 
-def _binding(action: actions.Action) -> Binding:
-    # Leaving must work from a text box too, where letters are text.
-    priority = action.id == "interrupt"
+def binding(action: actions.Action) -> Binding:
+    """The Textual binding of one action."""
+    # Leaving must work from dialogs and text boxes too, where letters are text.
+    priority = action.scope == "always"
     return Binding(
         ",".join(action.keys),
         f"act('{action.id}')",

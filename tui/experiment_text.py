@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from kernel_lab.engine.ledger.views import ExperimentRow, OpenQuestion
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import Detail
-from kernel_lab.tui.live_text import KIND_WORDS, expectation, fmt_baseline
+from kernel_lab.tui.live_text import KIND_WORDS, baselines, expectation, fmt_baseline
 from kernel_lab.tui.text import fit, one_line, wrap, wrapped
 from rich.style import Style
 from rich.text import Text
 
 OUTPUT_LINES = 200
+SHORT_NAMES = {"fa2": "FA2", "champion": "champ"}
 LEVELS = {"good": theme.GOOD, "bad": theme.BAD, "warn": theme.WARN, "plain": theme.PLAIN}
 
 
@@ -23,108 +24,108 @@ def banner_lines(
     """Why this experiment wants a person, or why it ended as it did; then what it is. At most six lines."""
     lines: list[Text] = []
     if question is not None:
-        head = Text(f" {KIND_WORDS.get(question.kind, question.kind)} ", theme.ALERT)
+        head = Text.styled(f" {KIND_WORDS.get(question.kind, question.kind)} ", theme.ALERT)
         keys = "a yes  r no  e edit" if question.kind == "proposal" else "a yes  r no  v veto"
         head.append(f" {keys}  ", theme.KEY)
         head.append(fit(one_line(question.reason, 400), max(10, width - head.cell_len)), theme.WARN)
         lines.append(head)
     else:
-        head = Text(f" {detail.status} ", theme.status_style(detail.status) + Style(reverse=True))
+        head = Text.styled(f" {detail.status} ", theme.status_style(detail.status) + Style(reverse=True))
         reasons = row.reasons if row is not None and row.reasons else detail.reasons
         why = "; ".join(one_line(reason.detail, 300) for reason in reasons[-2:])
         if detail.running and not why:
             why = "still being judged"
         head.append(" " + fit(why, max(10, width - head.cell_len - 1)))
         lines.append(head)
-    title = Text(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
+    title = Text.styled(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
     origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
     title.append(f"  {origin}, by {one_line(detail.proposer, 30)}", theme.LABEL)
     if champion:
         title.append("  champion", theme.GOOD)
-    if row is not None and row.commit:
-        title.append(f"  commit {one_line(row.commit, 40)[:10]}", theme.DIM)
     if detail.speed is not None:
-        words = ", ".join(
-            f"{fmt.ratio(value)} {fmt_baseline(name)}" for name, value in sorted(detail.speed.score.items())
-        )
+        score = detail.speed.score
+        words = ", ".join(f"{fmt.ratio(score[name])} {fmt_baseline(name)}" for name in baselines(score))
         title.append(f"  {words}", theme.BOLD)
         if detail.speed.kind != "measured":
             title.append(" estimated", theme.WARN)
+    if row is not None and row.commit:
+        title.append(f"  commit {one_line(row.commit, 40)[:10]}", theme.DIM)
     title.truncate(width)
     lines.append(title)
     proposed = detail.proposed
     if proposed is not None:
         sentence = one_line(proposed.description, 600)
-        lines += [Text(line, theme.BOLD) for line in wrap(sentence, width)[:2]]
+        lines += [Text.styled(line, theme.BOLD) for line in wrap(sentence, width)[:2]]
         expects = expectation(detail)
         if proposed.hypothesis or expects:
             why = " ".join(
                 filter(None, [one_line(proposed.hypothesis, 600), f"Expects {expects}." if expects else ""])
             )
-            lines += [Text(line, theme.LABEL) for line in wrap(why, width)[:2]]
+            lines += [Text.styled(line, theme.LABEL) for line in wrap(why, width)[:2]]
     return lines
 
 
 def speed_lines(detail: Detail, width: int) -> list[Text]:
-    """Every workload: time, rate, share of the roof, what limits it, and the ratios."""
+    """Every workload: time, the ratios, share of the roof, what limits it, rate and weight."""
     speed = detail.speed
     if speed is None:
-        return [Text("not judged on speed", theme.DIM)]
-    names = sorted(speed.score)
-    kind = (
-        "measured" if speed.kind == "measured" else "estimated: compiled code through a model, not measured"
+        return [Text.styled("not judged on speed", theme.DIM)]
+    names = baselines(speed.score)
+    told = (
+        "measured"
+        if speed.kind == "measured"
+        else "estimated from the compiled code by a model: not measured"
     )
-    lines = [Text(f"Speed, {kind}", theme.HEADING)]
+    lines = [Text.styled(line, theme.HEADING) for line in wrap(f"Speed, {told}", width)]
     for name in names:
-        line = Text(f"× {fmt_baseline(name):<14}", theme.LABEL).append(
-            f"{fmt.ratio(speed.score[name]):>8}", theme.BOLD
-        )
+        line = Text.styled(f"× {fmt_baseline(name):<14}", theme.LABEL)
+        line.append(f"{fmt.ratio(speed.score[name]):>8}", theme.BOLD)
         line.append(f" {fmt.interval(speed.ci.get(name))}", theme.LABEL)
         lines.append(line)
-    lines.append(Text(""))
+    lines.append(Text())
     first = max((len(one_line(row.workload, 28)) for row in speed.per_workload), default=8)
-    head = f"{'workload':<{first}} {'time':>9} {'rate':>12} {'roof':>6}"
+    head = f"{'workload':<{first}} {'time':>9}"
     for name in names:
-        head += f" {'× ' + fmt_baseline(name)[:8]:>10}"
-    lines.append(Text(head + "  limited by      weight", theme.LABEL))
+        head += f" {'× ' + SHORT_NAMES.get(name, one_line(name, 6)):>7}"
+    lines.append(Text.styled(f"{head} {'roof':>6}  {'limited by':<12} {'rate':>13}  weight", theme.LABEL))
     for row in speed.per_workload:
-        line = Text(f"{one_line(row.workload, 28):<{first}} {fmt.time_us(row.time_us):>9} ")
-        line.append(f"{row.rate:>5.3g} {row.rate_unit:>6} {row.roof_percent:>4.0f} %", theme.LABEL)
+        line = Text(f"{one_line(row.workload, 28):<{first}} {fmt.time_us(row.time_us):>9}")
         for name in names:
             value = row.vs.get(name)
-            style = (
-                theme.PLAIN
-                if value is None
-                else theme.GOOD
-                if value > 1.005
-                else theme.BAD
-                if value < 0.995
-                else theme.PLAIN
-            )
-            line.append(f" {fmt.ratio(value):>10}", style)
-        line.append(f"  {one_line(row.bound, 14):<15} {row.weight:g}", theme.DIM)
+            line.append(f" {fmt.ratio(value):>7}", ratio_style(value))
+        line.append(f" {row.roof_percent:>4.0f} %  {one_line(row.bound, 12):<12}", theme.LABEL)
+        line.append(f" {row.rate:>5.3g} {row.rate_unit:>7}  {row.weight:.2g}", theme.DIM)
         lines.append(line)
     return lines
+
+
+def ratio_style(value: float | None) -> Style:
+    """Green above 1, red below, plain where the difference is within half a percent."""
+    if value is None or abs(value - 1.0) <= 0.005:
+        return theme.PLAIN
+    return theme.GOOD if value > 1.0 else theme.BAD
 
 
 def trial_lines(detail: Detail, width: int) -> list[Text]:
     """Every setting tried, the fastest first within its bucket."""
     if not detail.trials:
-        return [Text("no setting was tried", theme.DIM)]
+        return [Text.styled("no setting was tried", theme.DIM)]
     lines: list[Text] = []
     if detail.changed:
-        lines.append(Text("settled", theme.HEADING))
+        lines.append(Text.styled("settled", theme.HEADING))
         for bucket, chosen in detail.changed.items():
-            lines.append(Text(f"  {one_line(bucket, 30)}: {one_line(fmt.values(chosen), 300)}", theme.GOOD))
-        lines.append(Text(""))
+            lines.append(
+                Text.styled(f"  {one_line(bucket, 30)}: {one_line(fmt.values(chosen), 300)}", theme.GOOD)
+            )
+        lines.append(Text.styled(""))
     buckets = list(dict.fromkeys(trial.bucket for trial in detail.trials))
     for bucket in buckets:
         trials = [trial for trial in detail.trials if trial.bucket == bucket]
-        lines.append(Text(f"{one_line(bucket, 40)}  {len(trials)} tried", theme.HEADING))
+        lines.append(Text.styled(f"{one_line(bucket, 40)}  {len(trials)} tried", theme.HEADING))
         for trial in sorted(trials, key=lambda trial: -(trial.vs_parent or 0.0)):
             ratio = trial.vs_parent
             style = theme.BAD if ratio is None else theme.GOOD if ratio > 1.0 else theme.DIM
-            line = Text(f"{trial.trial:>4} ", theme.DIM)
+            line = Text.styled(f"{trial.trial:>4} ", theme.DIM)
             line.append(
                 f"{fmt.ratio(ratio) if ratio is not None else one_line(trial.status, 13):>13}  ", style
             )
@@ -132,7 +133,8 @@ def trial_lines(detail: Detail, width: int) -> list[Text]:
             lines.append(line)
             if ratio is None and trial.detail:
                 lines += [
-                    Text(" " * 20 + part, theme.WARN) for part in wrapped(trial.detail, max(8, width - 20), 8)
+                    Text.styled(" " * 20 + part, theme.WARN)
+                    for part in wrapped(trial.detail, max(8, width - 20), 8)
                 ]
     return lines
 
@@ -140,9 +142,9 @@ def trial_lines(detail: Detail, width: int) -> list[Text]:
 def launch_lines(detail: Detail, width: int) -> list[Text]:
     """What was compiled: shared memory, registers, spills, occupancy of every launch."""
     if not detail.launches:
-        return [Text("nothing was compiled", theme.DIM)]
+        return [Text.styled("nothing was compiled", theme.DIM)]
     lines = [
-        Text(
+        Text.styled(
             f"{'workload':<24} {'kernel':<24} {'grid':>14} {'warps':>5} {'smem':>11} {'regs':>5} {'spill':>7}"
             f" {'CTA/SM':>6} {'occup.':>7}  tensor cores",
             theme.LABEL,
@@ -150,7 +152,9 @@ def launch_lines(detail: Detail, width: int) -> list[Text]:
     ]
     for launch in detail.launches:
         grid = "x".join(str(part) for part in launch.grid[:3])
-        line = Text(f"{one_line(launch.workload, 24):<24} {one_line(launch.kernel, 24):<24} {grid:>14} ")
+        line = Text.styled(
+            f"{one_line(launch.workload, 24):<24} {one_line(launch.kernel, 24):<24} {grid:>14} "
+        )
         line.append(f"{launch.num_warps:>5} {launch.smem_bytes:>9,} B {launch.registers:>5} ")
         line.append(f"{launch.spill_bytes:>5} B", theme.BAD if launch.spill_bytes else theme.PLAIN)
         line.append(f" {launch.ctas_per_sm:>6} {launch.occupancy * 100:>5.0f} %")
@@ -165,25 +169,31 @@ def launch_lines(detail: Detail, width: int) -> list[Text]:
 
 def story_lines(detail: Detail, row: ExperimentRow | None, width: int) -> list[Text]:
     """What happened in order, every reason in full, and what the candidate itself printed."""
-    lines = [Text("What happened", theme.HEADING)]
+    lines = [Text.styled("What happened", theme.HEADING)]
     for step in detail.steps:
         clock = time.strftime("%H:%M:%S", time.localtime(step.time)) if step.time else ""
         head = f"{clock} {one_line(step.what, 22):<14} "
         parts = wrapped(one_line(step.text), max(8, width - len(head)), 40) or [""]
-        lines.append(Text(head, LEVELS.get(step.level, theme.PLAIN)).append(parts[0], theme.PLAIN))
-        lines += [Text(" " * len(head) + part) for part in parts[1:]]
+        lines.append(Text.styled(head, LEVELS.get(step.level, theme.PLAIN)).append(parts[0], theme.PLAIN))
+        lines += [Text.styled(" " * len(head) + part) for part in parts[1:]]
     reasons = row.reasons if row is not None and row.reasons else detail.reasons
     if reasons:
-        lines += [Text(""), Text("Reasons", theme.HEADING)]
+        lines += [Text.styled(""), Text.styled("Reasons", theme.HEADING)]
         for reason in reasons:
-            lines.append(Text(f"{one_line(reason.gate, 20)} / {one_line(reason.probe, 40)}", theme.LABEL))
-            lines += [Text(f"  {part}") for part in wrapped(reason.detail, max(8, width - 2), 60)]
+            lines.append(
+                Text.styled(f"{one_line(reason.gate, 20)} / {one_line(reason.probe, 40)}", theme.LABEL)
+            )
+            lines += [Text.styled(f"  {part}") for part in wrapped(reason.detail, max(8, width - 2), 60)]
     for gate, finished in detail.gates.items():
         output = finished.facts.get("output")
         if output:
-            lines += [Text(""), Text(f"The candidate's own output ({one_line(gate, 20)})", theme.HEADING)]
             lines += [
-                Text(f"  {part}", theme.DIM) for part in wrapped(output, max(8, width - 2), OUTPUT_LINES)
+                Text.styled(""),
+                Text.styled(f"The candidate's own output ({one_line(gate, 20)})", theme.HEADING),
+            ]
+            lines += [
+                Text.styled(f"  {part}", theme.DIM)
+                for part in wrapped(output, max(8, width - 2), OUTPUT_LINES)
             ]
     return lines
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernel_lab.engine.ledger.views import OpenQuestion
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import GATE_ORDER, Detail
 from kernel_lab.tui.model import LabModel
-from kernel_lab.tui.text import one_line, wrapped
+from kernel_lab.tui.text import fit, one_line, wrapped
 from kernel_lab.tui.widgets.bars import checks_strip, joined
 from rich.text import Text
 
@@ -18,6 +18,7 @@ STREAM_SHOWN = 12_000
 
 QUEUE_LINES = 3
 STRIP_GATES = ("lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
+PHASE_WORDS = {"person": "waits for you", "approval": "waits for you", "propose": "proposing"}
 KIND_WORDS = {"proposal": "may it be judged?", "keep": "keep it?", "hold": "held: keep it?"}
 
 
@@ -28,23 +29,33 @@ def status_lines(model: LabModel, width: int, height: int, replaying: bool) -> l
     """One or two lines that always say what runs, how good the champions are, and who decides."""
     view = model.view
     if view is None:
-        return [Text(" opening the lab ...", theme.DIM)]
+        return [Text.styled(" opening the lab ...", theme.DIM)]
     parts = [_state_word(model, replaying), _experiment_word(model), *champion_words(model)]
     rest = [
-        Text(f"mode {one_line(view.mode, 12) or '-'}", theme.LABEL),
+        Text.styled(f"mode {one_line(view.mode, 12) or '-'}", theme.LABEL),
         _budget_word(model),
-        Text(f"{one_line(view.gpu, 24)} {view.device_kind}", theme.LABEL),
-        Text(one_line(view.model, 30), theme.LABEL),
+        Text.styled(f"{one_line(view.gpu, 24)} {view.device_kind}", theme.LABEL),
+        Text.styled(one_line(view.model, 30), theme.LABEL),
         _judge_word(model),
-        Text(one_line(view.lab, 30), theme.DIM),
+        Text.styled(one_line(view.lab, 30), theme.DIM),
     ]
     if height < 2:
         order = [parts[0], *parts[2:], parts[1], *rest]
         return [joined([Text(" ") + part if i == 0 else part for i, part in enumerate(order)], width)]
     first = joined([Text(" ") + parts[0], parts[1], *rest], width)
-    scores = champion_words(model)
-    second = joined([Text(" ") + scores[0], *scores[1:]] if scores else [], width, gap="   ")
-    return [first, second]
+    return [first, scores_line(model, width)]
+
+
+def scores_line(model: LabModel, width: int) -> Text:
+    """Every champion's score in the longest form that fits."""
+    for brief in (0, 1, 2):
+        line = Text(" ")
+        for part in champion_words(model, brief):
+            line.append_text(part if line.plain == " " else Text("   ") + part)
+        if line.cell_len <= width:
+            break
+    line.truncate(width)
+    return line
 
 
 def _state_word(model: LabModel, replaying: bool) -> Text:
@@ -53,25 +64,32 @@ def _state_word(model: LabModel, replaying: bool) -> Text:
     if replaying:
         place = model.position
         state = "playing" if place.playing else "halted"
-        return Text(f"replay {state} {place.seq}/{place.total} at {place.speed:g}x", theme.WARN)
+        return Text.styled(f"replay {state} {place.seq}/{place.total} at {place.speed:g}x", theme.WARN)
     if not view.engine_alive:
-        return Text(f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN)
+        return Text.styled(
+            f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN
+        )
     if model.questions and model.now.get("phase") == "approval":
-        return Text("waits for you", theme.WARN)
+        return Text.styled("waits for you", theme.WARN)
     if view.paused:
-        return Text("paused" if model.detail is None or not model.detail.running else "pausing", theme.WARN)
-    return Text("running", theme.GOOD)
+        return Text.styled(
+            "paused" if model.detail is None or not model.detail.running else "pausing", theme.WARN
+        )
+    return Text.styled("running", theme.GOOD)
 
 
 def _experiment_word(model: LabModel) -> Text:
     detail = model.detail
+    if model.proposing is not None:
+        task = fmt.task_word(one_line(model.now.get("task") or "", 20))
+        return Text.styled(f"#{model.proposing} {task} ", theme.BOLD).append("proposing", theme.ACCENT)
     if detail is None:
-        return Text("no experiment yet", theme.LABEL)
+        return Text.styled("no experiment yet", theme.LABEL)
     if not detail.running:
-        return Text(f"#{detail.experiment} ", theme.BOLD).append(
+        return Text.styled(f"#{detail.experiment} ", theme.BOLD).append(
             one_line(detail.status, 16), theme.status_style(detail.status)
         )
-    return Text(f"#{detail.experiment} {fmt.task_word(detail.task)} ", theme.BOLD).append(
+    return Text.styled(f"#{detail.experiment} {fmt.task_word(detail.task)} ", theme.BOLD).append(
         phase_words(model), theme.ACCENT
     )
 
@@ -86,43 +104,50 @@ def phase_words(model: LabModel) -> str:
         phase = one_line(row.phase, 24) if row else ""
     if phase == "trials" and now.get("trials"):
         return f"trials {now.get('trial', '?')}/{now['trials']}"
-    return phase or "at work"
+    return PHASE_WORDS.get(phase, phase) or "at work"
 
 
-def champion_words(model: LabModel) -> list[Text]:
-    """`decode #9 1.31× seed, 0.97× FA2 estimated`, one for each task."""
+def champion_words(model: LabModel, brief: int = 0) -> list[Text]:
+    """`decode #9 1.31× seed, 0.97× FA2` for each task, then the word that says what the numbers are.
+
+    `brief` 1 leaves out the champion's number, 2 the seed as well.
+    """
     view = model.view
     result: list[Text] = []
+    kinds = set()
     for task in view.tasks if view else ():
         row = model.champion(task)
-        text = Text(fmt.task_word(one_line(task, 20)), theme.task_style(task))
+        text = Text.styled(fmt.task_word(one_line(task, 20)), theme.task_style(task))
         if row is None:
             result.append(text.append(" no champion yet", theme.DIM))
             continue
-        text.append(f" #{row.id}", theme.LABEL)
+        if not brief:
+            text.append(f" #{row.id}", theme.LABEL)
         scores = [
             f"{fmt.ratio(row.score[name])} {word} {fmt.interval(row.ci.get(name))}".rstrip()
             for name, word in (("seed", "seed"), ("fa2", "FA2"))
-            if name in row.score
+            if name in row.score and (brief < 2 or name == "fa2")
         ]
         text.append(" " + ", ".join(scores) if scores else " not judged", theme.BOLD)
-        if scores and row.score_kind != "measured":
-            text.append(" estimated", theme.WARN)
+        if scores:
+            kinds.add(row.score_kind)
         result.append(text)
+    if kinds - {"measured"}:
+        result.append(Text.styled("estimated" if kinds == {"estimated"} else "estimated in part", theme.WARN))
     return result
 
 
 def _budget_word(model: LabModel) -> Text:
     view = model.view
     budget = view.config.get("budget") if view else None
-    return Text(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
+    return Text.styled(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
 
 
 def _judge_word(model: LabModel) -> Text:
     """What the judge's word is worth here."""
     if model.estimated:
-        return Text("judge: compiled and checked, speed estimated", theme.LABEL)
-    return Text("judge: measured", theme.LABEL)
+        return Text.styled("judge: compiled and checked, speed estimated", theme.LABEL)
+    return Text.styled("judge: measured", theme.LABEL)
 
 
 # ---- the proposal
@@ -131,10 +156,12 @@ def _judge_word(model: LabModel) -> Text:
 def proposal_lines(model: LabModel, width: int) -> list[Text]:
     """The newest experiment as people read it, from its sentence to its verdict."""
     detail = model.detail
+    if model.proposing is not None:
+        return proposing_lines(model, width)
     if detail is None:
-        return [Text("Nothing is proposed yet.", theme.DIM)]
+        return [Text.styled("Nothing is proposed yet.", theme.DIM)]
     lines = [*asked_lines(model, detail, width)]
-    head = Text(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
+    head = Text.styled(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
     origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
     head.append(f"  {origin}, by {one_line(detail.proposer, 30)}", theme.LABEL)
     lines.append(head)
@@ -148,27 +175,34 @@ def proposal_lines(model: LabModel, width: int) -> list[Text]:
             said = {idea.id: idea.text for idea in model.ideas}
             for number in proposed.ideas:
                 lines += _block("Answers", f"idea {number}: {one_line(said.get(number, ''), 300)}", width)
-    elif detail.running:
-        text = str(model.now.get("text") or "") if model.now.get("experiment") == detail.experiment else ""
-        lines.append(Text("being proposed ...", theme.ACCENT))
-        lines += [Text(line, theme.PLAIN) for line in wrapped(text[-STREAM_SHOWN:], width)]
     if detail.trials:
-        lines.append(Text(""))
+        lines.append(Text.styled(""))
         lines += _trials_summary(detail, width)
     if detail.speed is not None:
         kind = "" if detail.speed.kind == "measured" else ", estimated"
         scores = ", ".join(
-            f"{fmt.ratio(value)} {fmt_baseline(name)} {fmt.interval(detail.speed.ci.get(name))}".strip()
-            for name, value in sorted(detail.speed.score.items())
+            f"{fmt.ratio(detail.speed.score[name])} {fmt_baseline(name)} "
+            f"{fmt.interval(detail.speed.ci.get(name))}".strip()
+            for name in baselines(detail.speed.score)
         )
         lines += _block("Speed", f"{scores}{kind}", width)
     if not detail.running:
-        lines.append(Text(""))
-        verdict = Text(detail.status, theme.status_style(detail.status))
-        lines.append(Text("Verdict ", theme.LABEL).append_text(verdict))
+        lines.append(Text.styled(""))
+        verdict = Text.styled(detail.status, theme.status_style(detail.status))
+        lines.append(Text.styled("Verdict ", theme.LABEL).append_text(verdict))
         for reason in detail.reasons[:6]:
             lines += _block(reason.gate, reason.detail, width)
     return lines
+
+
+def proposing_lines(model: LabModel, width: int) -> list[Text]:
+    """What the proposer says while it works, from the end."""
+    task = fmt.task_word(one_line(model.now.get("task") or "", 20))
+    head = Text.styled(f"#{model.proposing} {task}", theme.HEADING).append(
+        "  being proposed ...", theme.ACCENT
+    )
+    text = str(model.now.get("text") or "")
+    return [head, *(Text(line) for line in wrapped(text[-STREAM_SHOWN:], width))]
 
 
 def asked_lines(model: LabModel, detail: Detail, width: int) -> list[Text]:
@@ -179,9 +213,9 @@ def asked_lines(model: LabModel, detail: Detail, width: int) -> list[Text]:
     words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  e edit  o look "
     if question.kind != "proposal":
         words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  o look "
-    lines = [Text(words, theme.ALERT)]
-    lines += [Text(line, theme.WARN) for line in wrapped(one_line(question.reason), width)]
-    lines.append(Text(""))
+    lines = [Text.styled(fit(words, width), theme.ALERT)]
+    lines += [Text.styled(line, theme.WARN) for line in wrapped(one_line(question.reason), width)]
+    lines.append(Text.styled(""))
     return lines
 
 
@@ -198,6 +232,12 @@ def fmt_baseline(name: str) -> str:
     return {"fa2": "FA2", "champion": "the champion"}.get(name, one_line(name, 20))
 
 
+def baselines(names: Iterable[str]) -> list[str]:
+    """What a speed is compared with, the seed and FA2 first."""
+    order = ["seed", "fa2", "champion"]
+    return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
 def _block(label: str, text: str, width: int, style: object = theme.PLAIN) -> list[Text]:
     """`Why  text that wraps below itself`; nothing for an empty text."""
     if not text:
@@ -205,7 +245,7 @@ def _block(label: str, text: str, width: int, style: object = theme.PLAIN) -> li
     indent = 9 if label and width >= 40 else 0
     result = []
     for index, line in enumerate(wrapped(text, max(8, width - indent), 400)):
-        row = Text(f"{label[:8]:<{indent}}" if index == 0 and indent else " " * indent, theme.LABEL)
+        row = Text.styled(f"{label[:8]:<{indent}}" if index == 0 and indent else " " * indent, theme.LABEL)
         row.append(line, style)  # type: ignore[arg-type]
         result.append(row)
     return result
@@ -228,7 +268,7 @@ def strip_line(model: LabModel, width: int) -> Text:
     """The gates of the newest experiment, filling as their checks end."""
     detail = model.detail
     if detail is None:
-        return Text("")
+        return Text.styled("")
     gates = []
     for gate in STRIP_GATES:
         outcomes = [check.status for (of, _, _), check in detail.checks.items() if of == gate]
@@ -248,27 +288,29 @@ def queue_lines(model: LabModel, width: int, most: int, replaying: bool) -> list
     if view is not None and not replaying:
         for task, text in view.explored.items():
             words = f" {fmt.task_word(one_line(task, 20))}: {one_line(text, 300)}"
-            lines.append((None, Text(words, theme.WARN)))
+            lines.append((None, Text.styled(words, theme.WARN)))
         if not view.engine_alive and view.last_seq:
-            lines.append((None, Text(" the engine is not running: space starts it, q leaves", theme.LABEL)))
+            lines.append(
+                (None, Text.styled(" the engine is not running: space starts it, q leaves", theme.LABEL))
+            )
     if not lines:
         notice = model.notices[-1] if model.notices else None
         if notice is not None and notice.level != "info":
-            lines.append((notice.experiment, Text(f" {one_line(notice.text, 300)}", theme.WARN)))
+            lines.append((notice.experiment, Text.styled(f" {one_line(notice.text, 300)}", theme.WARN)))
         else:
-            lines.append((None, Text(" nothing needs you", theme.DIM)))
+            lines.append((None, Text.styled(" nothing needs you", theme.DIM)))
     left_out = len(lines) - most
     if left_out > 0:
         lines = lines[:most]
         experiment, last = lines[-1]
-        lines[-1] = (experiment, Text(f" +{left_out} ", theme.ALERT).append_text(last))
+        lines[-1] = (experiment, Text.styled(f" +{left_out} ", theme.ALERT).append_text(last))
     return lines
 
 
 def question_line(model: LabModel, question: OpenQuestion) -> Text:
     row = model.rows.get(question.experiment)
     task = fmt.task_word(row.task) if row else ""
-    line = Text(f" #{question.experiment} ", theme.ALERT)
+    line = Text.styled(f" #{question.experiment} ", theme.ALERT)
     line.append(f" {task} {KIND_WORDS.get(question.kind, question.kind)} ", theme.WARN)
     line.append(one_line(question.reason, 200), theme.PLAIN)
     line.append(f"  {fmt.ago(max(0.0, time.time() - question.since))}", theme.DIM)
@@ -278,7 +320,7 @@ def question_line(model: LabModel, question: OpenQuestion) -> Text:
 def check_lines(detail: Detail | None, width: int) -> list[Text]:
     """Every check of an experiment, failures first within each gate."""
     if detail is None or not detail.checks:
-        return [Text("no check has ended yet", theme.DIM)]
+        return [Text.styled("no check has ended yet", theme.DIM)]
     lines: list[Text] = []
     gates: Sequence[str] = sorted(
         {gate for gate, _, _ in detail.checks}, key=lambda g: GATE_ORDER.index(g) if g in GATE_ORDER else 99
@@ -287,10 +329,10 @@ def check_lines(detail: Detail | None, width: int) -> list[Text]:
     for gate in gates:
         checks = [check for (of, _, _), check in detail.checks.items() if of == gate]
         passed = sum(check.status == "pass" for check in checks)
-        lines.append(Text(f"{gate}  {passed} of {len(checks)} passed", theme.HEADING))
+        lines.append(Text.styled(f"{gate}  {passed} of {len(checks)} passed", theme.HEADING))
         for check in sorted(checks, key=lambda check: order.get(check.status, 3)):
             style = {"pass": theme.GOOD, "fail": theme.BAD}.get(check.status, theme.WARN)
-            line = Text(f"{one_line(check.status, 8):<9}", style)
+            line = Text.styled(f"{one_line(check.status, 8):<9}", style)
             line.append(f"{one_line(check.case, 40):<26} {one_line(check.probe, 24):<12}")
             if check.error is not None:
                 limit = f" of {check.limit:.2e}" if check.limit is not None else ""
@@ -298,7 +340,7 @@ def check_lines(detail: Detail | None, width: int) -> list[Text]:
             if check.status != "pass" and check.detail:
                 lines.append(line)
                 lines += [
-                    Text(f"         {part}", theme.WARN)
+                    Text.styled(f"         {part}", theme.WARN)
                     for part in wrapped(check.detail, max(8, width - 9), 40)
                 ]
                 continue

@@ -18,9 +18,9 @@ from kernel_lab.tui.detail import Detail, fold
 from kernel_lab.tui.history import HistoryRow, history_row
 from kernel_lab.tui.series import Scored
 
-Part = Literal["view", "rows", "scores", "now", "queue", "ideas", "detail", "notice", "position"]
+Part = Literal["reset", "view", "rows", "scores", "now", "queue", "ideas", "detail", "notice", "position"]
 ALL_PARTS: frozenset[Part] = frozenset(
-    ("view", "rows", "scores", "now", "queue", "ideas", "detail", "notice", "position")
+    ("reset", "view", "rows", "scores", "now", "queue", "ideas", "detail", "notice", "position")
 )
 NOTICES_KEPT = 50
 
@@ -154,6 +154,14 @@ class LabModel:
     def newest(self) -> int | None:
         """The experiment at work, or the last one."""
         return self.detail.experiment if self.detail else max(self.rows, default=None)
+
+    @property
+    def proposing(self) -> int | None:
+        """The experiment that is being proposed; nothing of it is recorded yet."""
+        number = self.now.get("experiment")
+        if self.now.get("phase") != "propose" or not isinstance(number, int) or number in self.rows:
+            return None
+        return number
 
     def question_about(self, experiment: int | None) -> OpenQuestion | None:
         return next((q for q in self.questions if q.experiment == experiment), None)

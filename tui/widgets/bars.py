@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernel_lab.tui import theme
-from kernel_lab.tui.actions import Action, key_name
+from kernel_lab.tui.actions import Action, Situation, key_name
 from kernel_lab.tui.text import fit
 from kernel_lab.tui.widgets.pane import strip_of
 from rich.style import Style
@@ -79,11 +79,11 @@ class KeyBar(Bar):
         self._spans: list[tuple[int, int, str]] = []
         self._wanted: tuple[tuple[str, str, str, bool], ...] = ()
 
-    def show_actions(self, actions: Sequence[tuple[Action, str | None]]) -> None:
+    def show_actions(self, actions: Sequence[tuple[Action, str | None]], now: Situation) -> None:
         """Actions with the reason why they cannot be done now; those that can come first."""
         ranked = sorted(actions, key=lambda pair: (pair[1] is not None, -pair[0].bar))
         self._wanted = tuple(
-            (action.id, key_name(action.keys[0]), action.label, why is None)
+            (action.id, key_name(action.keys[0]), action.name(now), why is None)
             for action, why in ranked
             if action.bar
         )
@@ -154,7 +154,7 @@ def checks_strip(gates: Sequence[tuple[str, str, Sequence[str], str]], width: in
             "fail": theme.BAD,
             "running": theme.ACCENT,
         }.get(state, theme.DIM)
-        part = Text(gate, style)
+        part = Text.styled(gate, style)
         if outcomes:
             room = max(4, min(len(outcomes), width // 4))
             part.append(" ")

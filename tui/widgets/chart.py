@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.series import Scored, Series, bounds, series
-from kernel_lab.tui.text import fit
+from kernel_lab.tui.widgets.bars import joined
 from kernel_lab.tui.widgets.pane import strip_of
 from rich.style import Style
 from rich.text import Text
@@ -60,22 +60,23 @@ class Chart(Widget, can_focus=True):
         name = BASELINE_NAMES.get(self._baseline, self._baseline)
         shown = series(self._rows, max(4, width - 8))
         estimated = any(one.estimated for one in shown)
-        title = Text(f"{'estimated ' if estimated else ''}× {name}", theme.LABEL)
+        head = Text.styled(f"{'estimated ' if estimated else ''}× {name}", theme.LABEL)
         if not shown:
-            return [title, Text("no experiment is judged on speed yet", theme.DIM)]
+            return [head, Text.styled("no experiment is judged on speed yet", theme.DIM)]
+        legend = [head]
         for one in shown:
             best = one.best[-1][1] if one.best else None
-            marker = marker_of(one.task, estimated)
-            title.append(
-                f"   {marker} {fmt.task_word(one.task)} {fmt.ratio(best)}", theme.task_style(one.task)
-            )
-        title.append("   . not kept  h held", theme.DIM)
-        if title.cell_len > width:
-            title = Text(fit(title.plain, width), theme.LABEL)
+            words = f"{marker_of(one.task, estimated)} {fmt.task_word(one.task)} {fmt.ratio(best)}"
+            legend.append(Text.styled(words, theme.task_style(one.task)))
+        legend += [Text.styled(words, theme.DIM) for words in (". not kept", "h held")]
+        title = joined(legend, width)
         if height < 4 or width < 16:
             return [title]
         self.builds += 1
-        return [title, *plot(shown, width, height - 1, estimated)]
+        try:
+            return [title, *plot(shown, width, height - 1, estimated)]
+        except Exception as error:  # noqa: BLE001  one pane must not end the cockpit
+            return [title, Text.styled(f"the chart cannot be drawn ({type(error).__name__})", theme.WARN)]
 
     def render_line(self, y: int) -> Strip:
         width, background = self.size.width, self.rich_style
@@ -100,7 +101,7 @@ def marker_of(task: str, estimated: bool) -> str:
 
 
 def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> list[Text]:
-    """The plot as lines: champions as a stepped line, all others as dots, and the line at 1.0."""
+    """The plot as lines: champions as a level line, all others as dots, and the line at 1.0."""
     from textual_plotext import Plot
 
     last = max(2, *(one.points[-1].experiment for one in shown))
@@ -123,9 +124,8 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
             marker=".",
             color=dimmed,
         )
-        steps = _stepped(one, last)
-        if steps:
-            figure.plot(*zip(*steps, strict=True), marker="braille", color=dimmed if estimated else colour)
+        level = _level(one, last, width)
+        figure.scatter(*zip(*level, strict=True), marker="-", color=dimmed if estimated else colour)
     for one in shown:
         for group, marker in (
             ([p for p in one.points if p.held], "h"),
@@ -140,7 +140,7 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
                 )
     ticks = _ticks(low, high, height)
     figure.yticks(ticks, [f"{tick:.2f}" for tick in ticks])
-    marks = sorted({round(last * part / 4) for part in range(5)})
+    marks = _marks(last, width)
     figure.xticks(marks, [f"#{mark}" for mark in marks])
     text = Text.from_ansi(figure.build())
     lines = text.split("\n", allow_blank=True)[:height]
@@ -150,13 +150,14 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
     return list(lines)
 
 
-def _stepped(one: Series, last: int) -> list[tuple[float, float]]:
-    """Corners of the champion's line: level until the next keep."""
-    corners: list[tuple[float, float]] = []
+def _level(one: Series, last: int, width: int) -> list[tuple[float, float]]:
+    """The champion's ratio at every column from its first keep on."""
+    points: list[tuple[float, float]] = []
     for index, (experiment, ratio) in enumerate(one.best):
         until = one.best[index + 1][0] if index + 1 < len(one.best) else last
-        corners += [(experiment, ratio), (until, ratio)]
-    return corners
+        count = max(1, (until - experiment) * width // max(1, last))
+        points += [(experiment + (until - experiment) * step / count, ratio) for step in range(count + 1)]
+    return points or [(one.points[0].experiment, one.points[0].ratio)]
 
 
 def _ticks(low: float, high: float, height: int) -> list[float]:
@@ -168,3 +169,12 @@ def _ticks(low: float, high: float, height: int) -> list[float]:
         if len(ticks) <= wanted:
             return sorted({*ticks, 1.0})
     return [1.0]
+
+
+def _marks(last: int, width: int) -> list[int]:
+    """Round experiment numbers for the x axis, at most one for every ten columns."""
+    for step in (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000):
+        marks = list(range(0, last + 1, step))
+        if len(marks) <= max(2, width // 10):
+            return marks
+    return [0, last]

@@ -40,10 +40,10 @@ class DiffView(Lines):
 def diff_lines(diff: Diff | None, heading: str, width: int) -> Sequence[Text]:
     """Heading, then every row of the diff; rows are not wrapped."""
     if diff is None:
-        return [Text(heading, theme.DIM)]
-    head = Text(heading, theme.LABEL)
+        return [Text.styled(heading, theme.DIM)]
+    head = Text.styled(heading, theme.LABEL)
     if diff.same and not any(row.kind == "same" for row in diff.rows):
-        return [head, Text("no difference", theme.DIM)]
+        return [head, Text.styled("no difference", theme.DIM)]
     if not diff.same:
         head.append(f"  +{diff.added}", theme.GOOD)
         head.append(f" -{diff.removed}", theme.BAD)
@@ -54,9 +54,9 @@ def diff_lines(diff: Diff | None, heading: str, width: int) -> Sequence[Text]:
 
 def _row(row: DiffRow, digits: int, width: int) -> Text:
     if row.kind in ("hunk", "note"):
-        return Text(pad(row.text, width), _STYLES[row.kind])
+        return Text.styled(pad(row.text, width), _STYLES[row.kind])
     number = row.new if row.kind != "remove" else row.old
-    line = Text(f"{number:>{digits}} ", theme.DIM)
+    line = Text.styled(f"{number:>{digits}} ", theme.DIM)
     body = f"{_SIGNS[row.kind]} {row.text}"
     fill = width - digits - 1
     line.append(pad(body, fill) if row.kind != "same" and len(body) < fill else body, _STYLES[row.kind])

@@ -6,14 +6,13 @@ Enter sends; shift+enter, alt+enter or ctrl+j begins a new line; a paste keeps a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from kernel_lab.tui import bindings, theme
+from kernel_lab.tui import actions, theme
 from kernel_lab.tui.widgets.bars import Bar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import TextArea
@@ -25,9 +24,18 @@ SAID_KEPT = 50
 
 IdeaScope = Literal["next", "always", "from"]
 
+_PRESSED = {
+    key: action.id
+    for action in actions.in_scopes(["box"])
+    for key in action.keys
+    if action.id != "box_history"
+}
+
 
 class TextBox(TextArea):
     """A plain text area that sends on Enter. Holds what a person types, and never markup."""
+
+    takes_text = True
 
     class Sent(Message):
         def __init__(self, box: TextBox, text: str) -> None:
@@ -40,10 +48,10 @@ class TextBox(TextArea):
             return self.box
 
     class Left(Message):
-        """Escape: the person wants out of the box; the text stays."""
+        """The person wants out of the box; the text stays."""
 
     class ScopeAsked(Message):
-        """Tab: the next one of whom it is for, or what kind it is."""
+        """The next one of whom it is for, or of what kind it is."""
 
     class Typed(Message):
         """A key went into the box: approvals wait a moment."""
@@ -54,20 +62,26 @@ class TextBox(TextArea):
         self.said: list[str] = list(said)
         self._recalled = 0
 
-    BINDINGS: ClassVar[list[BindingType]] = []
+    def press(self, action_id: str) -> None:
+        """Do an action of the scope `box`."""
+        match action_id:
+            case "box_send":
+                self.post_message(self.Sent(self, self.text))
+            case "box_newline":
+                self.insert("\n")
+            case "box_leave":
+                self.post_message(self.Left())
+            case "box_scope":
+                self.post_message(self.ScopeAsked())
+            case _:
+                self._recall(1)
 
     async def _on_key(self, event: events.Key) -> None:
         self.post_message(self.Typed())
         handled = True
         match event.key:
-            case "enter":
-                self.post_message(self.Sent(self, self.text))
-            case "shift+enter" | "alt+enter" | "ctrl+j":
-                self.insert("\n")
-            case "escape":
-                self.post_message(self.Left())
-            case "tab":
-                self.post_message(self.ScopeAsked())
+            case key if key in _PRESSED:
+                self.press(_PRESSED[key])
             case "up" if self.said and self.cursor_location[0] == 0:
                 self._recall(1)
             case "down" if self._recalled and self.cursor_location[0] == self.document.line_count - 1:
@@ -146,7 +160,9 @@ class IdeaBox(Horizontal):
 
     def on_text_box_scope_asked(self, event: TextBox.ScopeAsked) -> None:
         event.stop()
-        order: list[IdeaScope] = ["next", "always", *(["from"] if self._shown is not None else [])]  # type: ignore[list-item]
+        order: list[IdeaScope] = ["next", "always"]
+        if self._shown is not None:
+            order.append("from")
         self.scope = order[(order.index(self.scope) + 1) % len(order)] if self.scope in order else "next"
         self.from_experiment = self._shown if self.scope == "from" else None
         self._draw_scope()
@@ -170,7 +186,4 @@ class IdeaBox(Horizontal):
 
     def _draw_scope(self) -> None:
         word = f"from #{self.from_experiment}" if self.scope == "from" else self.scope
-        self.query_one("#idea-scope", Bar).show([Text(f" {word:<10}>", theme.ACCENT)])
-
-
-__all__ = ["IdeaBox", "TextBox", "bindings"]
+        self.query_one("#idea-scope", Bar).show([Text.styled(f" {word:<10}>", theme.ACCENT)])

@@ -52,6 +52,11 @@ class Pane(ScrollView, can_focus=True):
     def move_right(self) -> None:
         self.scroll_to(x=self.scroll_offset.x + 8, animate=False)
 
+    @property
+    def inner_width(self) -> int:
+        """Cells for a line, beside scrollbar and padding."""
+        return self.scrollable_content_region.width
+
     def _page(self) -> int:
         return max(1, self.size.height - 1)
 
@@ -92,18 +97,15 @@ class Lines(Pane):
         return "\n".join(line.plain.rstrip() for line in self._lines)
 
     def on_resize(self, _: events.Resize) -> None:
-        if self._width() != self._built_for:
+        if self.inner_width != self._built_for:
             self._rebuild()
 
-    def _width(self) -> int:
-        return self.scrollable_content_region.width
-
     def _rebuild(self) -> None:
-        width = self._width()
+        width = self.inner_width
         if width <= 0:
             self._built_for = -1
             return
-        old, self._lines = self._lines, list(self._build(width))
+        old, self._lines = self._lines, self._built(width)
         first = 0
         if width == self._built_for:
             shared = min(len(old), len(self._lines))
@@ -120,6 +122,12 @@ class Lines(Pane):
         if size != self.virtual_size:
             self.virtual_size = size
         self.refresh_lines(first, max(len(old), len(self._lines), self.size.height) - first)
+
+    def _built(self, width: int) -> Sequence[Text]:
+        try:
+            return list(self._build(width))
+        except Exception as error:  # noqa: BLE001  one pane must not end the cockpit
+            return [Text(f"this pane cannot be drawn ({type(error).__name__})")]
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

@@ -1,0 +1,383 @@
+"""Live: what is being tried, whether it is right, how fast it is, and what needs a person."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kernel_lab.tui import bindings, live_text
+from kernel_lab.tui.detail import Detail
+from kernel_lab.tui.diffs import Diff
+from kernel_lab.tui.lab_session import LabSession
+from kernel_lab.tui.model import ALL_PARTS, Part
+from kernel_lab.tui.screens.dialogs import LineDialog
+from kernel_lab.tui.screens.experiment import ExperimentScreen
+from kernel_lab.tui.screens.steering import SteeringScreen, sight_of
+from kernel_lab.tui.widgets.bars import Bar, KeyBar, Queue
+from kernel_lab.tui.widgets.chart import Chart
+from kernel_lab.tui.widgets.diff import DiffView
+from kernel_lab.tui.widgets.history import History
+from kernel_lab.tui.widgets.idea_box import IdeaBox, TextBox
+from kernel_lab.tui.widgets.pane import Lines
+from kernel_lab.tui.widgets.table import Table
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+Region = Literal["proposal", "diff", "checks", "chart", "history"]
+REGIONS: tuple[Region, ...] = ("proposal", "diff", "checks", "chart", "history")
+LEFT: tuple[Region, ...] = ("proposal", "diff", "checks")
+WIDE_FROM = 100
+TWO_STATUS_LINES_FROM = 16
+FULL_FROM = 10
+"""Rows from which on idea box and key bar have their place; below it the panes need every line."""
+
+
+class LiveScreen(SteeringScreen):
+    """One lab, followed. Wide: all regions; narrow or zoomed: one at a time."""
+
+    place = "live"
+    BINDINGS = bindings.for_place("live")
+
+    def __init__(self, session: LabSession) -> None:
+        super().__init__(session)
+        self.chosen: Region = "proposal"
+        self.zoomed = False
+        self._baseline = "fa2"
+        self._diff_of: tuple[int, str | None] | None = None
+        self._diff: tuple[Diff | None, str] = (None, "")
+
+    # ---- layout
+
+    def compose(self) -> ComposeResult:
+        yield Bar(id="status")
+        with Vertical(id="main"):
+            with Horizontal(id="upper"):
+                yield Lines(id="proposal", classes="region", follow=True)
+                yield DiffView(id="diff", classes="region")
+                yield Lines(id="checks", classes="region")
+                with Vertical(id="chart-box", classes="region"):
+                    yield Chart(id="chart")
+            yield Bar(id="strip")
+            with Vertical(id="history-box", classes="region"):
+                yield TextBox(id="filter", placeholder="filter: words, status, #number. enter keeps it")
+                yield History(id="history")
+        yield Queue(id="queue")
+        yield IdeaBox(id="idea")
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#filter").display = False
+        titles = {"proposal": "1 proposal", "diff": "2 diff", "checks": "3 checks"}
+        for name, title in titles.items():
+            self.query_one(f"#{name}").border_title = title
+        self.query_one("#chart-box").border_title = "4 chart"
+        self.query_one("#history-box").border_title = "5 history"
+        self._arrange()
+        self._pane("proposal").focus()
+        self.session.listeners.append(self._changed)
+        self._changed(ALL_PARTS, frozenset())
+        self.run_worker(self._follow(), group="feed", exit_on_error=False)
+
+    async def _follow(self) -> None:
+        try:
+            await self.session.run()
+        except Exception as error:  # noqa: BLE001  shown to the person; the screen stays usable
+            self.tell(f"following the lab ended ({type(error).__name__}: {error}): open it again", "error")
+
+    def on_unmount(self) -> None:
+        if self._changed in self.session.listeners:
+            self.session.listeners.remove(self._changed)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._arrange()
+        self.call_after_refresh(self._draw_lines)
+
+    def start_engine(self) -> None:
+        """Start the lab's engine behind the screen; a toast says how it went."""
+        self.later(self._start())
+
+    def on_screen_resume(self) -> None:
+        self._changed(ALL_PARTS, frozenset())
+        question = self.shown_question
+        self.lab_app.guard.in_sight(sight_of(question) if question else None)
+
+    @property
+    def wide(self) -> bool:
+        return self.size.width >= WIDE_FROM and not self.zoomed
+
+    def _arrange(self) -> None:
+        """Which regions have a place now."""
+        for name in REGIONS:
+            self._box(name).display = (
+                name in (self._left, "chart", "history") if self.wide else name == self.chosen
+            )
+        self.query_one("#upper").display = self.wide or self.chosen != "history"
+        self.set_class(self.wide, "-wide")
+        height = self.size.height
+        self.query_one("#status").styles.height = 2 if height >= TWO_STATUS_LINES_FROM else 1
+        box = self.query_one(IdeaBox)
+        box.display = height >= FULL_FROM or box.box.has_focus
+        self.query_one("#keys").display = height >= FULL_FROM
+        self.query_one("#strip").display = height >= FULL_FROM
+
+    _left: Region = "proposal"
+    """What stands beside the chart: one of LEFT."""
+
+    def _box(self, name: Region) -> Widget:
+        return self.query_one(f"#{name}-box" if name in ("chart", "history") else f"#{name}")
+
+    def _pane(self, name: Region) -> Widget:
+        return self.query_one(f"#{name}")
+
+    def show_region(self, name: Region) -> None:
+        """Bring a region up and give it the keys."""
+        self.chosen = name
+        if name in LEFT:
+            self._left = name
+        self._arrange()
+        self._pane(name).focus()
+        self._changed(frozenset(("detail", "rows", "scores", "queue")), frozenset())
+
+    def focus_main(self) -> None:
+        self._pane(self.chosen).focus()
+        self._arrange()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        super().on_descendant_focus(event)
+        if event.widget.id in REGIONS:
+            self.chosen = event.widget.id
+            if self.chosen in LEFT:
+                self._left = self.chosen
+
+    # ---- drawing what changed
+
+    @property
+    def detail(self) -> Detail | None:
+        """The newest experiment; None while the next one is being proposed in its place."""
+        model = self.session.model
+        return model.detail if model.proposing is None else None
+
+    def _changed(self, parts: frozenset[Part], experiments: frozenset[int]) -> None:
+        if not self.is_current and self.is_attached and self.app.screen is not self:
+            return
+        model = self.session.model
+        history = self.query_one(History)
+        if "rows" in parts:
+            if experiments and "reset" not in parts:
+                history.update_rows(model.changed_rows)
+            else:
+                history.set_rows(model.history, model.estimated)
+        if "scores" in parts and self._box("chart").display:
+            self._draw_chart()
+        question = self.shown_question
+        self.lab_app.guard.in_sight(sight_of(question) if question else None)
+        self._draw_lines()
+        if "detail" in parts:
+            self._draw_diff()
+        self.refresh_keys()
+
+    def _draw_lines(self) -> None:
+        """Every text that is cheap to make; the panes see for themselves whether it changed."""
+        model, width = self.session.model, self.size.width
+        status = self.query_one("#status", Bar)
+        height = 2 if self.size.height >= TWO_STATUS_LINES_FROM else 1
+        status.show(live_text.status_lines(model, width, height, self.session.replaying))
+        most = 3 if self.wide and self.size.height >= 20 else 1
+        self.query_one(Queue).show_queue(live_text.queue_lines(model, width, most, self.session.replaying))
+        detail = self.detail
+        subject = detail.experiment if detail else model.proposing
+        if self._box("proposal").display:
+            self.query_one("#proposal", Lines).show(lambda w: live_text.proposal_lines(model, w), subject)
+        if self._box("checks").display:
+            self.query_one("#checks", Lines).show(lambda w: live_text.check_lines(detail, w), subject)
+        strip = self.query_one("#strip", Bar)
+        strip.show([live_text.strip_line(model, strip.size.width or width)])
+        self.query_one(IdeaBox).offer(model.newest)
+
+    def _draw_chart(self) -> None:
+        model = self.session.model
+        rows = model.scored(self._baseline)
+        self.query_one(Chart).show(rows, self._baseline)
+
+    def _draw_diff(self) -> None:
+        """The diff of the newest text, asked for only while it is in sight."""
+        detail = self.detail
+        if detail is None or not self._box("diff").display:
+            return
+        wanted = (detail.experiment, detail.source_sha)
+        if wanted == self._diff_of:
+            return
+        self._diff_of = wanted
+
+        async def drawing() -> None:
+            diff, heading = await self.session.diff(detail, "parent")
+            self.query_one(DiffView).show_diff(diff, heading, wanted)
+
+        self.run_worker(drawing(), group="diff", exclusive=True, exit_on_error=False)
+
+    # ---- actions
+
+    def look_first(self) -> None:
+        self.do_look()
+        self.tell("this is what is asked: answer here")
+
+    def show_again(self) -> None:
+        self.session.feed.begin_anew()
+        self.session.feed.poke()
+
+    def do_look(self) -> None:
+        questions = self.session.model.questions
+        if questions:
+            self.open_experiment(questions[0].experiment)
+
+    def open_experiment(self, experiment: int) -> None:
+        self.app.push_screen(ExperimentScreen(self.session, experiment))
+
+    def do_open_shown(self) -> None:
+        chosen = self.query_one(History).experiment if self.focused is self.query_one(History) else None
+        experiment = chosen if chosen is not None else self.session.model.newest
+        if experiment is not None:
+            self.open_experiment(experiment)
+
+    def do_toggle_diff(self) -> None:
+        self.show_region("diff" if self._left != "diff" or not self._box("diff").display else "proposal")
+
+    def do_region_1(self) -> None:
+        self.show_region("proposal")
+
+    def do_region_2(self) -> None:
+        self.show_region("diff")
+
+    def do_region_3(self) -> None:
+        self.show_region("checks")
+
+    def do_region_4(self) -> None:
+        self.show_region("chart")
+
+    def do_region_5(self) -> None:
+        self.show_region("history")
+
+    def do_zoom(self) -> None:
+        self.zoomed = not self.zoomed
+        self.show_region(self.chosen)
+
+    def do_chart_base(self) -> None:
+        self._baseline = "seed" if self._baseline == "fa2" else "fa2"
+        self._draw_chart()
+
+    def do_filter(self) -> None:
+        self.show_region("history")
+        box = self.query_one("#filter", TextBox)
+        box.display = True
+        box.focus()
+
+    def do_back(self) -> None:
+        history = self.query_one(History)
+        if history.filtered_by:
+            self._end_filter(keep=False)
+        elif self.zoomed:
+            self.do_zoom()
+        else:
+            self.lab_app.back_to_labs()
+
+    def do_say(self) -> None:
+        self.query_one(IdeaBox).display = True
+        super().do_say()
+
+    # ---- the filter
+
+    def on_text_area_changed(self, event: TextBox.Changed) -> None:
+        if event.text_area.id == "filter":
+            self.query_one(History).filter(" ".join(event.text_area.text.split()))
+
+    def on_text_box_sent(self, event: TextBox.Sent) -> None:
+        if event.box.id == "filter":
+            event.stop()
+            self._end_filter(keep=True)
+
+    def on_text_box_left(self, event: TextBox.Left) -> None:
+        if self.focused is self.query_one("#filter"):
+            event.stop()
+            self._end_filter(keep=False)
+        else:
+            super().on_text_box_left(event)
+
+    def _end_filter(self, *, keep: bool) -> None:
+        box, history = self.query_one("#filter", TextBox), self.query_one(History)
+        if not keep:
+            box.text = ""
+            history.filter("")
+        box.display = bool(history.filtered_by)
+        history.focus()
+
+    # ---- mouse
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        event.stop()
+
+    def on_table_chosen(self, event: Table.Chosen) -> None:
+        event.stop()
+        self.do_open_shown()
+
+    def on_queue_looked(self, event: Queue.Looked) -> None:
+        event.stop()
+        if event.experiment is not None:
+            self.open_experiment(event.experiment)
+
+
+class ReplayScreen(LiveScreen, inherit_bindings=False):
+    """Live over a recording: the same panes, and the controls of a player."""
+
+    replaying = True
+    BINDINGS = bindings.for_place("live", replaying=True)
+
+    def do_play(self) -> None:
+        position = self.session.model.position
+
+        def change(reader: object) -> None:
+            if position.playing:
+                reader.pause()  # type: ignore[attr-defined]
+            else:
+                if position.seq >= position.total:
+                    reader.seek(0)  # type: ignore[attr-defined]
+                reader.play()  # type: ignore[attr-defined]
+
+        self.later(self.session.replay(change, moved=position.seq >= position.total))
+
+    def _pace(self, factor: float) -> None:
+        pace = min(1024.0, max(0.25, self.session.model.position.speed * factor))
+        self.later(self.session.replay(lambda reader: setattr(reader, "pace", pace)))
+
+    def do_slower(self) -> None:
+        self._pace(0.5)
+
+    def do_faster(self) -> None:
+        self._pace(2.0)
+
+    def _seek(self, experiment: int) -> None:
+        if experiment < 1:
+            self.later(self.session.replay(lambda reader: reader.seek(0), moved=True))
+            return
+        self.later(self.session.replay(lambda reader: reader.seek_experiment(experiment), moved=True))
+
+    def do_previous(self) -> None:
+        self._seek((self.session.model.newest or 1) - 1)
+
+    def do_next(self) -> None:
+        detail = self.detail
+        newest = self.session.model.newest or 0
+        self._seek(newest if detail is not None and detail.running else newest + 1)
+
+    def do_seek(self) -> None:
+        def chosen(text: str | None) -> None:
+            if text is None:
+                return
+            number = text.lstrip("#")
+            if not number.isdigit():
+                self.tell(f"{text!r} is no number: give one such as 12", "warning")
+                return
+            self._seek(int(number))
+
+        dialog = LineDialog("Go to which experiment?", "#12", typed=self.lab_app.guard.typed)
+        self.app.push_screen(dialog, chosen)

@@ -1,0 +1,348 @@
+"""What Live and Experiment have in common: answering questions, saying ideas, steering the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from kernel_lab.engine import commands as c
+from kernel_lab.engine.errors import LabError
+from kernel_lab.engine.facts import MODES
+from kernel_lab.engine.ledger.views import OpenQuestion
+from kernel_lab.tui import actions, editor
+from kernel_lab.tui.actions import Situation
+from kernel_lab.tui.detail import Detail
+from kernel_lab.tui.lab_session import LabSession
+from kernel_lab.tui.screens.base import PlaceScreen
+from kernel_lab.tui.screens.dialogs import Choice, ChoiceDialog, Reason, ReasonDialog
+from kernel_lab.tui.widgets.idea_box import IdeaBox, TextBox
+
+SHOWN = {"ask": "every proposal asks", "wins": "only wins ask", "auto": "only holds ask"}
+
+
+class SteeringScreen(PlaceScreen):
+    """A place over one lab. `detail` is the experiment that it shows."""
+
+    def __init__(self, session: LabSession) -> None:
+        super().__init__()
+        self.session = session
+
+    @property
+    def detail(self) -> Detail | None:
+        raise NotImplementedError
+
+    @property
+    def shown_question(self) -> OpenQuestion | None:
+        """The open question about the experiment shown."""
+        return self.session.model.question_about(self.detail.experiment) if self.detail else None
+
+    def situation(self) -> Situation:
+        model, detail = self.session.model, self.detail
+        view, question = model.view, self.shown_question
+        row = model.rows.get(detail.experiment) if detail else None
+        return Situation(
+            place=self.place,
+            replaying=self.session.replaying,
+            playing=model.position.playing,
+            engine_alive=bool(view and view.engine_alive),
+            paused=bool(view and view.paused),
+            running=bool(model.detail and model.detail.running) or model.proposing is not None,
+            waiting=len(model.questions),
+            question=None
+            if question is None
+            else actions.Question(
+                question.experiment, question.kind, question.source_sha, question.reason, question.since
+            ),
+            shown=detail.experiment if detail else None,
+            shown_status=(row.status if row else detail.status) if detail else "",
+            has_source=bool(detail and detail.source_sha),
+            by_hand=self.copy_by_hand() is not None,
+        )
+
+    def copy_by_hand(self) -> Path | None:
+        """The copy of the champion that proposer `manual` waits for the person to change."""
+        model, lab_dir = self.session.model, self.session.lab_dir
+        if lab_dir is None or model.proposer != "manual" or model.proposing is None:
+            return None
+        task = str(model.now.get("task") or "").rpartition("/")[2]
+        path = lab_dir / "manual" / f"{task}-{model.proposing}.py"
+        return path if path.is_file() else None
+
+    # ---- sending
+
+    def send(self, command: c.Command, done: Callable[[str], None] | None = None) -> None:
+        """Send in the background; a toast says what came of it."""
+
+        async def sending() -> None:
+            try:
+                result = await self.session.send(command)
+            except LabError as error:
+                self.tell(str(error), "error")
+                return
+            if result is None:
+                self.tell("sent; the engine has not answered yet")
+                return
+            refused = result.startswith("refused")
+            self.tell(result, "warning" if refused else "information")
+            if done is not None:
+                done(result)
+
+        self.run_worker(sending(), group="send", exit_on_error=False)
+
+    def later(self, work: Awaitable[Any]) -> None:
+        """Do something in the background; an error of the lab becomes a toast."""
+
+        async def working() -> None:
+            try:
+                await work
+            except LabError as error:
+                self.tell(str(error), "error")
+
+        self.run_worker(working(), group="work", exit_on_error=False)
+
+    # ---- answering
+
+    def do_approve(self) -> None:
+        question, detail = self.shown_question, self.detail
+        if question is None or detail is None:
+            self.look_first()
+            return
+        if detail.source_sha != question.source_sha:
+            self.tell("the candidate changed while it was shown: look at it, then press again", "warning")
+            self.show_again()
+            return
+        refused = self.lab_app.guard.refuses(sight_of(question))
+        if refused is not None:
+            self.tell(refused, "warning")
+            return
+        self.send(c.Approve(question.experiment, question.source_sha))
+
+    def look_first(self) -> None:
+        """An answer was asked for, but what is asked about is not in sight: show it."""
+        raise NotImplementedError
+
+    def show_again(self) -> None:
+        """Read the experiment anew."""
+
+    def do_reject(self) -> None:
+        question = self.shown_question
+        if question is None:
+            self.look_first()
+            return
+
+        def reason(given: Reason | None) -> None:
+            if given is not None:
+                self.send(c.Reject(question.experiment, given.text, question.source_sha))
+
+        title = f"Why reject #{question.experiment}?"
+        self.app.push_screen(ReasonDialog(title, typed=self.lab_app.guard.typed), reason)
+
+    def do_veto(self) -> None:
+        detail = self.detail
+        if detail is None:
+            return
+        experiment = detail.experiment
+
+        def reason(given: Reason | None) -> None:
+            if given is not None:
+                self.send(c.Veto(experiment, given.text, given.category))
+
+        dialog = ReasonDialog(f"Why veto #{experiment}?", c.VETO_CATEGORIES, typed=self.lab_app.guard.typed)
+        self.app.push_screen(dialog, reason)
+
+    def do_keep(self) -> None:
+        if self.detail is not None:
+            self.send(c.Keep(self.detail.experiment))
+
+    def do_edit(self) -> None:
+        copy = self.copy_by_hand()
+        if copy is not None:
+            self.later(self._edit_by_hand(copy))
+            return
+        question = self.shown_question
+        if question is None:
+            self.look_first()
+            return
+
+        async def editing() -> None:
+            source = await self.session.text(question.source_sha)
+            if source is None:
+                self.tell("the candidate's text is not in the ledger", "error")
+                return
+            after = self.in_terminal(lambda: editor.edited(source, f"candidate_{question.experiment}.py"))
+            if after is None:
+                self.tell("nothing was changed, so nothing was sent")
+                return
+            current = self.session.model.question_about(question.experiment)
+            if current is None or current.source_sha != question.source_sha:
+                self.tell(f"#{question.experiment} is not asked about any more: nothing was sent", "warning")
+                return
+            self.send(c.Edit(question.experiment, after))
+
+        self.later(editing())
+
+    async def _edit_by_hand(self, path: Path) -> None:
+        self.in_terminal(lambda: editor.edit_file(path))
+        self.tell("the engine takes the file as soon as it was changed and saved")
+
+    def in_terminal(self, work: Callable[[], str | None]) -> str | None:
+        """Lend the terminal to another program, and take it back."""
+        with self.app.suspend():
+            result = work()
+        self.app.refresh()
+        return result
+
+    # ---- saying
+
+    def do_say(self) -> None:
+        box = self.query_one(IdeaBox)
+        box.begin("from" if self.place == "experiment" else None)
+
+    def on_idea_box_said(self, event: IdeaBox.Said) -> None:
+        event.stop()
+        self.focus_main()
+
+        def noted(result: str) -> None:
+            if self.session.model.proposer == "search" and not result.startswith("refused"):
+                self.offer_idea(event.text)
+
+        self.send(c.Say(event.text, event.scope, event.from_experiment), noted)
+
+    def offer_idea(self, text: str) -> None:
+        """Search cannot read: the idea is recorded already, and here is what could carry it out now."""
+        found = editor.agents_found()
+        choices = [
+            Choice("k", "keep it", "for the first agent that proposes in this lab"),
+            Choice("o", "open in the editor", "carry it out yourself, starting from the champion"),
+        ]
+        for index, agent in enumerate(found[:5], 1):
+            choices.append(Choice(str(index), f"hand to {agent.name}", "it works on a copy of the champion"))
+        note = "The idea is noted in the lab and will not be lost. Search turns switches and cannot read it."
+        if not found:
+            note += " No agent program was found on the PATH (claude, codex, gemini, opencode, aider)."
+
+        def chosen(key: str | None) -> None:
+            if key == "o":
+                self.later(self._carry_out(text, None))
+            elif key is not None and key.isdigit():
+                self.later(self._carry_out(text, found[int(key) - 1]))
+            else:
+                self.tell("kept: the first agent that proposes here reads it")
+
+        self.app.push_screen(ChoiceDialog("What should become of the idea?", choices, note), chosen)
+
+    async def _carry_out(self, text: str, agent: editor.AgentProgram | None) -> None:
+        """Let a person or an agent program write the candidate for an idea, and hand it in."""
+        model = self.session.model
+        tasks = model.view.tasks if model.view else ()
+        task = self.detail.task if self.detail and self.detail.task in tasks else (tasks[0] if tasks else "")
+        champion = model.champion(task)
+        source = await self.session.text(champion.source_sha if champion else None)
+        if source is None:
+            self.tell(
+                f"there is no champion of {task or 'any task'} to start from yet: the idea is kept", "warning"
+            )
+            return
+        ideas = tuple(idea.id for idea in model.ideas if idea.text == text and not idea.used_by)[-1:]
+        if agent is None:
+            comment = "".join(f"# idea: {line}\n" for line in text.splitlines())
+            after = self.in_terminal(lambda: editor.edited(comment + source, "candidate.py"))
+        else:
+            gpu = model.view.gpu if model.view else ""
+            notes = f"The candidate is a Triton kernel for the task {task}, judged for {gpu}.\n"
+            after = self.in_terminal(lambda: editor.by_agent(agent, text, source, notes))
+        if after is None:
+            self.tell("nothing was changed: the idea is kept")
+            return
+        sentence = " ".join(text.split())[:200]
+        self.send(c.Submit(task, after, sentence, ideas), lambda result: self._submitted(result, after))
+
+    def _submitted(self, result: str, source: str) -> None:
+        """An engine that takes no candidates by command finds it in the lab's inbox."""
+        lab_dir = self.session.lab_dir
+        if not result.startswith("refused") or lab_dir is None:
+            return
+        inbox = lab_dir / "inbox"
+        try:
+            inbox.mkdir(exist_ok=True)
+            number = sum(1 for _ in inbox.glob("*.py")) + 1
+            (inbox / f"idea_{number}.py").write_text(source, encoding="utf-8")
+        except OSError as error:
+            self.tell(f"the candidate could not be saved ({error.strerror})", "error")
+            return
+        self.tell(f"saved as inbox/idea_{number}.py in the lab: proposer `folder` judges it", "warning")
+
+    def on_text_box_typed(self, event: TextBox.Typed) -> None:
+        event.stop()
+        self.lab_app.guard.typed()
+
+    def on_text_box_left(self, event: TextBox.Left) -> None:
+        event.stop()
+        self.focus_main()
+
+    def focus_main(self) -> None:
+        """Give the keys back to the panes."""
+        raise NotImplementedError
+
+    # ---- steering the engine
+
+    def do_pause(self) -> None:
+        view = self.session.model.view
+        if view is not None and not view.engine_alive:
+            self.later(self._start())
+        else:
+            self.send(c.Resume() if view is not None and view.paused else c.Pause())
+
+    async def _start(self) -> None:
+        self.tell("starting the engine ...")
+        self.lab_app.require_engine()
+        await self.session.start_engine()
+        self.tell("the engine runs")
+
+    def do_mode(self) -> None:
+        view = self.session.model.view
+        mode = view.mode if view else ""
+        following = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
+
+        choices = [Choice(name[0], name, SHOWN[name]) for name in MODES]
+
+        def chosen(key: str | None) -> None:
+            for name in MODES:
+                if key == name[0]:
+                    self.send(c.SetMode(name))
+
+        self.app.push_screen(
+            ChoiceDialog(f"Who decides? Now: {mode}; next in turn: {following}", choices), chosen
+        )
+
+    def do_kill(self) -> None:
+        model = self.session.model
+        name = f"#{model.proposing or model.newest}"
+
+        def chosen(key: str | None) -> None:
+            if key == "y":
+                self.send(c.Kill())
+
+        choices = [
+            Choice("y", "end it now", "its verdict is `interrupted`, the loop goes on"),
+            Choice("n", "no"),
+        ]
+        self.app.push_screen(ChoiceDialog(f"End {name} now?", choices), chosen)
+
+    def do_stop(self) -> None:
+        def chosen(key: str | None) -> None:
+            if key in ("a", "n"):
+                self.send(c.Stop(now=key == "n"))
+
+        choices = [
+            Choice("a", "after this experiment", "nothing is interrupted"),
+            Choice("n", "now", "the experiment resumes from its last step next time"),
+            Choice("c", "cancel", "the engine goes on"),
+        ]
+        self.app.push_screen(ChoiceDialog("Stop the engine?", choices), chosen)
+
+
+def sight_of(question: OpenQuestion) -> tuple[int, str, str]:
+    """What makes a question another one for the eye: whom it is about, what is asked, and which text."""
+    return (question.experiment, question.kind, question.source_sha)
