@@ -58,7 +58,7 @@ class Control:
 
     async def decision(self, experiment: int, kind: str) -> Decided:
         """Wait until a person has answered the open question about `experiment`."""
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
         self._waiting[experiment, kind] = future
         try:
             return await future

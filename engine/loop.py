@@ -14,9 +14,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from kernel_lab.engine import artefacts
 from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.control import Control
-from kernel_lab.engine.errors import CandidateInvalid, LabError, UsageError
+from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
 from kernel_lab.engine.events import (
     ChampionChanged,
     EngineStopped,
@@ -24,6 +25,7 @@ from kernel_lab.engine.events import (
     ExperimentFinished,
     ExperimentStarted,
     LabCreated,
+    Notice,
     Proposed,
     Screened,
     SpaceExplored,
@@ -44,6 +46,9 @@ from kernel_lab.engine.proposers.base import (
 )
 from kernel_lab.engine.steps import Steps
 from kernel_lab.engine.tasks import TaskSpec, workload_matrix
+
+HOST_DEATHS = 3
+"""How often the host may die within one experiment before the run ends."""
 
 
 class Loop:
@@ -69,6 +74,7 @@ class Loop:
         self.exhausted: dict[str, str] = {}
         self._judges: dict[str, Judge] = {}
         self._canonicals: dict[str, str] = {}
+        self._repo_problem: str | None = None
         mode = self.ledger.view().mode or lab.config.mode
         self.control = Control(self.ledger, lambda task: self.tasks[task].entry, mode)
 
@@ -88,17 +94,19 @@ class Loop:
                 return self._stopped("stop", "stopped in an experiment; it resumes from its last step")
             return working.result()
         except LabError as error:
-            self._stopped("error", str(error))
+            with contextlib.suppress(LedgerError):  # a full disk holds no reason either
+                self._stopped("error", str(error))
             raise
         finally:
-            self.ledger.set_now({})
+            with contextlib.suppress(LedgerError):
+                self.ledger.set_now({})
             for task in (serving, stopping, working):
                 task.cancel()
             await asyncio.gather(serving, stopping, working, return_exceptions=True)
 
     async def _work(self) -> EngineStopped:
         self._create()
-        repo.sync(self.ledger, self.lab.repo_dir)
+        self._sync_repo()
         for task in self.tasks.values():
             await self._seed(task)
         while True:
@@ -108,7 +116,25 @@ class Loop:
             ended = self._limit()
             if ended is not None:
                 return ended
-            await self._one(self._next_task())
+            await self._one_surviving(self._next_task())
+
+    async def _one_surviving(self, task: TaskSpec) -> None:
+        """One experiment; where its host dies, it goes on from its last step under a new one."""
+        for attempt in range(HOST_DEATHS):
+            try:
+                return await self._one(task)
+            except HostDied as death:
+                if attempt == HOST_DEATHS - 1:
+                    raise
+                self.ledger.append([Notice("warning", str(death))])
+        return None
+
+    def _sync_repo(self) -> None:
+        """Bring the git view up to date; a git that fails costs a notice, never the run."""
+        problem = repo.sync(self.ledger, self.lab.repo_dir)
+        if problem is not None and problem != self._repo_problem:
+            self.ledger.append([Notice("warning", problem)])
+        self._repo_problem = problem
 
     def _create(self) -> None:
         """Record what the lab is, once: its matrix is part of every score."""
@@ -178,7 +204,8 @@ class Loop:
             ExperimentFinished(number, "seed", tuple(experiment.holds), candidate.sha),
             ChampionChanged(task.name, number, None, "the seed"),
         )
-        repo.sync(self.ledger, self.lab.repo_dir)
+        artefacts.write(self.lab, number)
+        self._sync_repo()
 
     def _seed_source(self, task: TaskSpec) -> str:
         recorded = next((r for r in self.ledger.experiments(task=task.name) if r.parent is None), None)
@@ -245,7 +272,8 @@ class Loop:
         if isinstance(answer, Exhausted):
             self._explored(task.name, answer.text)
             return
-        repo.sync(self.ledger, self.lab.repo_dir)
+        artefacts.write(self.lab, number)
+        self._sync_repo()
 
     def _interrupt(self, steps: Steps, started: ExperimentStarted) -> None:
         events: list[Event] = [] if steps.find(ExperimentStarted) else [started]

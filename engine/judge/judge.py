@@ -92,11 +92,10 @@ class Judge:
         seconds = time.monotonic() - started
         if screening.outcome != "ok":
             reason = Reason("screen", screening.outcome, screening.detail)
-            facts = {"output": screening.output}
-            return GateResult(
-                "screen", False, screening.outcome, (reason,), facts=facts, seconds=seconds
-            ), screening
-        facts = {
+            output = {"output": screening.output}
+            gate = GateResult("screen", False, screening.outcome, (reason,), facts=output, seconds=seconds)
+            return gate, screening
+        facts: dict[str, Any] = {
             "flops": screening.flops,
             "moved_bytes": screening.moved_bytes,
             "parts": screening.parts,

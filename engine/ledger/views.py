@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from kernel_lab.engine.events import SpeedJudged, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
@@ -119,8 +119,7 @@ class OpenQuestion:
     """Something that waits for a person. `since`: seconds since the epoch."""
 
     experiment: int
-    kind: str
-    """`proposal`, `keep` or `hold`."""
+    kind: Literal["proposal", "keep", "hold"]
     source_sha: str
     reason: str
     since: float

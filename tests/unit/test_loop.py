@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from fake_device import FakeDevice
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.candidate import parse, with_config
-from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.errors import HostDied, UsageError
 from kernel_lab.engine.events import Event, IdeaUsed, encode
 from kernel_lab.engine.facts import Prediction, Reason
 from kernel_lab.engine.lab import Lab, LabConfig, create_lab, open_lab
@@ -334,3 +335,38 @@ def test_a_kill_at_every_recorded_step_changes_nothing_in_the_end(tmp_path: Path
     assert kills > 60
     assert story(lab.ledger) == expected
     lab.ledger.verify()
+
+
+def test_a_host_that_dies_costs_no_step(tmp_path: Path) -> None:
+    whole = make_lab(tmp_path / "whole" / "lab")
+    run(whole, Script(STEPS))
+    lab = make_lab(tmp_path / "host" / "lab")
+    device = FakeDevice()
+    check = device.check
+    deaths = 0
+
+    async def dying(task: Any, source: str, gate: str, *rest: Any, **named: Any) -> Any:
+        nonlocal deaths
+        if gate == "correctness" and '"SKIP": True' in source and deaths < 2:
+            deaths += 1
+            raise HostDied("the process beside the card ended: try again")
+        return await check(task, source, gate, *rest, **named)
+
+    device.check = dying  # type: ignore[method-assign]
+    run(lab, Script(STEPS), device)
+    assert deaths == 2
+    assert [one for one in story(lab.ledger) if one[0] != "notice"] == story(whole.ledger)
+    assert [fields["text"] for name, fields in story(lab.ledger) if name == "notice"] == [
+        "the process beside the card ended: try again"
+    ] * 2
+
+
+def test_each_experiment_leaves_its_files(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab")
+    run(lab, Script([{"SKIP": True}]))
+    folder = lab.run_dir(2)
+    row = lab.ledger.experiments()[1]
+    assert (folder / "candidate.py").read_text() == lab.ledger.blob(row.source_sha or "").decode()
+    report = json.loads((folder / "report.json").read_text())
+    assert report["experiment"]["status"] == "keep"
+    assert report["launches"][0]["smem_bytes"] == 49152
