@@ -94,7 +94,10 @@ class Narrator:
             return []
         unproven = checks.count("unproven")
         rest = f", {unproven} unproven here" if unproven else ""
-        return [f"#{event.experiment}   {event.gate}: {checks.count('pass')} checks pass{rest}"]
+        passed = checks.count("pass")
+        return [
+            f"#{event.experiment}   {event.gate}: {passed} {'check passes' if passed == 1 else 'checks pass'}{rest}"
+        ]
 
     def _settled(self, event: e.TrialsSettled) -> str:
         tried = self._trials.pop(event.experiment, 0)
@@ -102,7 +105,8 @@ class Narrator:
             f"{bucket}: {', '.join(f'{name}={value}' for name, value in settings.items())}"
             for bucket, settings in event.changed.items()
         )
-        return f"{tried} trials: {values or 'nothing better than the values as proposed'}"
+        trials = "" if not tried else "1 trial: " if tried == 1 else f"{tried} trials: "
+        return f"{trials}{values or 'no better setting than as proposed'}"
 
     def _verdict(self, event: e.ExperimentFinished) -> list[str]:
         number = event.experiment

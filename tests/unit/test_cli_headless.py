@@ -147,8 +147,8 @@ def test_people_read_what_happened_in_order(recorded_lab: Path) -> None:
     text = "\n".join(told)
     assert "#2 gqa_decode · from #1, by search" in told
     assert "#2   compiled: 1 kernel, up to 128 registers and 65,536 B of shared memory" in told
-    assert "#2   1 trials: b1_long: BLOCK=128" in told
-    assert "#2   correctness: 1 checks pass" in told
+    assert "#2   1 trial: b1_long: BLOCK=128" in told
+    assert "#2   correctness: 1 check passes" in told
     assert "#2 keep · ~1.310× champion · ~1.310× seed · ~0.920× FA2 (estimated)" in told
     assert "#3 incorrect · correctness values: odd-lengths: row 3" in told
     assert "needs you (keep): estimated 1.05 × the champion → kernel-lab approve 4" in text
