@@ -8,6 +8,7 @@ microbenchmarks for latencies. Tensor rates are not here: they follow from the c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,22 +38,26 @@ class Arch:
     lat_l2: int
     """Load that hits L2, at low load."""
     lat_dram: int
+    lat_tma: int
+    """What a bulk copy takes longer than a load."""
     mma_rate: float
     """Share of the profile's tensor rate that mma.sync reaches (on Hopper only wgmma reaches all of it)."""
     l2_bytes_clk: float
     """Bytes per clock and SM out of L2 while all SMs read."""
+    port_bytes_clk: float
+    """Bytes per clock that one SM can take in."""
     sustained: float
     """What code reaches of the simulated rate at the rated boost clock: datacentre cards run below it under
     load, GeForce cards at or above it. Fitted for 90, taken from published kernels elsewhere."""
 
 
 ARCHS: dict[int, Arch] = {
-    80: Arch(80, 2, 2, 2, 2, 8, 128, 4, 20, 25, 24, 25, 60, 230, 520, 1.0, 40, 0.85),
-    86: Arch(86, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 60, 230, 500, 1.0, 32, 0.96),
-    89: Arch(89, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 60, 270, 580, 1.0, 32, 0.96),
-    90: Arch(90, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 60, 275, 650, 0.62, 26, 0.77),
-    100: Arch(100, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 60, 300, 750, 0.5, 30, 0.75),
-    120: Arch(120, 1, 1, 1, 2, 8, 128, 4, 20, 29, 24, 35, 60, 300, 650, 1.0, 28, 0.96),
+    80: Arch(80, 2, 2, 2, 2, 8, 128, 4, 20, 25, 24, 25, 20, 230, 520, 250, 1.0, 40, 64, 0.85),
+    86: Arch(86, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 20, 230, 500, 250, 1.0, 40, 64, 0.96),
+    89: Arch(89, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 20, 270, 580, 250, 1.0, 40, 64, 0.96),
+    90: Arch(90, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 20, 275, 750, 300, 0.62, 40, 64, 0.80),
+    100: Arch(100, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 20, 300, 800, 300, 0.5, 40, 64, 0.75),
+    120: Arch(120, 1, 1, 1, 2, 8, 128, 4, 20, 29, 24, 35, 20, 300, 650, 250, 1.0, 36, 64, 0.96),
 }
 
 
@@ -70,7 +75,8 @@ def number(target: Mapping[str, Any], key: str, default: float) -> float:
 
 
 def tensor_fma_clk(target: Mapping[str, Any], element: str, accumulate: str) -> float:
-    """Dense multiply-adds per clock and scheduler for operands of `element`, from the profile's peak."""
+    """Dense multiply-adds per clock and scheduler for operands of `element`, from the profile's peak: rated
+    at some clock that need not be the boost clock, so the power of two that is nearest."""
     rates = target.get("tensor_tflops")
     rates = rates if isinstance(rates, Mapping) else {}
     names = {"f16": "fp16", "bf16": "bf16", "i8": "int8", "f32": "tf32"}
@@ -82,4 +88,5 @@ def tensor_fma_clk(target: Mapping[str, Any], element: str, accumulate: str) -> 
     value = rates.get(key)
     rate = float(value) if isinstance(value, (int, float)) and value > 0 else float(base) * factor
     sms, ghz = number(target, "sms", 28), number(target, "boost_ghz", 1.7)
-    return rate * 1e12 / (2 * sms * 4 * ghz * 1e9)
+    per_clock = rate * 1e12 / (2 * sms * 4 * ghz * 1e9)
+    return float(2 ** round(math.log2(max(1.0, per_clock))))

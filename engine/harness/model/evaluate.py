@@ -53,31 +53,38 @@ class Run:
         self.still, self.nodes = _split(program["nodes"], {slot for slot, _ in program["params"]})
         self.bases: dict[int, list[Value]] = {}
         self.extent: dict[int, float] = {}
+        self.live: dict[int, float] = {}
 
     def count(self, pid: tuple[int, int, int]) -> list[float]:
         """How often each block runs in the program `pid`."""
         self._start(pid, 0, None)
         return self.counts
 
-    def reach(self, pid: tuple[int, int, int]) -> list[tuple[int, str, float, float]]:
-        """Where `pid` reads: (site, argument, first byte, last byte) of each memory site it comes to."""
+    def reach(self, pid: tuple[int, int, int]) -> list[tuple[int, str | None, float, float, float]]:
+        """What `pid` reads at each memory site it comes to: (site, argument, first byte, last byte, share of
+        its visits that are not masked off). The argument is None where the address is not known."""
+        self.live = {}
         first = self._start(pid, 0, [])
         if any(site not in self.extent for site, _ in first):
             last = self._start(pid, 1, [])
             for (site, low), (_, high) in zip(first, last, strict=False):
-                if low is not None and high is not None and low[1] == high[1]:
+                if low and high and low[1] == high[1]:
                     self.extent.setdefault(site, max(0.0, high[2] - low[2]))
         out: dict[int, list[Any]] = {}
         for site, pointer in first:
-            if pointer is None:
+            known = out.setdefault(site, [None, 0.0, 0.0])
+            if not pointer:
                 continue
             _, argument, at = pointer
-            known = out.get(site)
-            if known is None or known[0] != argument:
+            if known[0] != argument:
                 out[site] = [argument, at, at]
             else:
                 known[1], known[2] = min(known[1], at), max(known[2], at)
-        return [(site, a, lo, hi + self.extent.get(site, 0.0)) for site, (a, lo, hi) in out.items()]
+        masked = {site for site, pointer in first if pointer is False}
+        return [
+            (site, a, lo, hi + self.extent.get(site, 0.0), self.live.get(site, float(site not in masked)))
+            for site, (a, lo, hi) in out.items()
+        ]
 
     def _start(self, pid: tuple[int, int, int], lane: int, sites: list[list[Any]] | None) -> list[list[Any]]:
         self.pid, self.lane, self.sites = pid, lane, sites
@@ -192,7 +199,8 @@ class Run:
     def _site(self, node: list[Any]) -> None:
         env, ins = self.env, node[2]
         pointer = env[ins[0]]
-        if isinstance(pointer, tuple) and pointer[0] == "d":
+        code_is_pointer = not (isinstance(pointer, tuple) and pointer[0] == "d")
+        if not code_is_pointer:
             coordinates = [env[i] for i in ins[1:]]
             base, strides, size = pointer[1], pointer[2], pointer[3]
             known = all(isinstance(v, (int, float)) for v in (*coordinates, *strides))
@@ -201,10 +209,10 @@ class Run:
                 pointer = ("p", base[1], base[2] + offset * size)
             else:
                 pointer = None
-        elif len(ins) > 1 and env[ins[1]] == 0:
-            return  # masked off: nothing is read
-        assert self.sites is not None  # noqa: S101  (only reached while sites are recorded)
-        self.sites.append([node[1], pointer if isinstance(pointer, tuple) and pointer[0] == "p" else None])
+        known = isinstance(pointer, tuple) and pointer[0] == "p"
+        masked = code_is_pointer and len(ins) > 1 and env[ins[1]] == 0
+        if self.sites is not None:
+            self.sites.append([node[1], False if masked else pointer if known else None])
 
     def _for(self, node: list[Any], times: float) -> None:
         _, block, bounds, iv, init, step, out, body, varies = node
@@ -239,12 +247,48 @@ class Run:
         after = [env[source] for _, source in step]
         ends = [extrapolate(a, b, trips) for a, b in zip(before, after, strict=True)]
         if self.sites is not None and trips > 1:
-            env[iv] = lower + (int(trips) - 1) * stride
-            for (target, _), a, b in zip(step, before, after, strict=True):
-                env[target] = extrapolate(a, b, trips - 1)
-            self._run(body, 0.0)
+            place = (body, step, iv, lower, stride, before, after)
+            ended = {site for site, pointer in self._at(trips - 1, *place) if pointer is False}
+            if ended:
+                self._find_mask_end(ended, trips, place)
         for (target, _), end in zip(step, ends, strict=True):
             env[target] = end
+
+    def _at(
+        self,
+        turn: float,
+        body: list[Any],
+        step: list[Any],
+        iv: int,
+        lower: int,
+        stride: int,
+        before: list[Value],
+        after: list[Value],
+    ) -> list[list[Any]]:
+        """Run the loop's body as in iteration `turn`; returns what it read."""
+        assert self.sites is not None  # noqa: S101 (only reached while sites are recorded)
+        seen = len(self.sites)
+        self.env[iv] = lower + int(turn) * stride
+        for (target, _), a, b in zip(step, before, after, strict=True):
+            self.env[target] = extrapolate(a, b, turn)
+        self._run(body, 0.0)
+        return self.sites[seen:]
+
+    def _find_mask_end(self, ended: set[int], trips: float, place: tuple[Any, ...]) -> None:
+        """A loop runs on behind its data with its loads masked off: find how far they are not."""
+        sites = self.sites or []
+        low, high = 0.0, trips - 1
+        for _ in range(6):
+            if high - low <= 1:
+                break
+            middle = (low + high) // 2
+            if any(pointer is False for _, pointer in self._at(middle, *place)):
+                high = middle
+            else:
+                low = middle
+        for site in ended:
+            first = next((pointer for s, pointer in sites if s == site), None)
+            self.live[site] = 0.0 if first is False else (low + 1) / trips
 
     def _followed(
         self, body: list[Any], step: list[Any], iv: int, lower: int, stride: int, trips: float, times: float

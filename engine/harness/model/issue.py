@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
+from .arch import Arch
 from .sass import ASYNC_LOAD, BARRIER, COMMIT, FREE, LOAD, MIO, MUFU, PIPES, TENSOR, TMA, WGMMA, Code
 from .trace import ROOT, Trace
 
@@ -30,7 +31,7 @@ class Timing:
 
 
 def run(
-    code: Code, trace: Trace, warps: int, ctas: int, fma_clk: float, mma_rate: float, latency: float
+    code: Code, trace: Trace, warps: int, ctas: int, fma_clk: float, arch: Arch, latency: float
 ) -> Timing:
     """`warps` per CTA, `ctas` on the SM; `fma_clk`: tensor multiply-adds per clock and scheduler;
     `latency`: cycles of a global load."""
@@ -43,41 +44,49 @@ def run(
     if total * length > MAX_ISSUES and groups > 1:
         fewer = max(1, min(groups, int(MAX_ISSUES / length / per_cta)))
         scale, groups = groups / fewer, fewer
-    pipe, cycles, lat, kind = _costs(code, trace, fma_clk, mma_rate, latency, share * scale)
-    issued = _simulate(trace, pipe, cycles, lat, kind, groups, per_cta, scale)
+    costs = _costs(code, trace, fma_clk, arch, latency, share * scale)
+    issued = _simulate(trace, costs, groups, per_cta, scale)
+    pipe, cycles = costs[:2]
     return _account(trace, issued, pipe, cycles, groups * per_cta * scale)
 
 
 def _costs(
-    code: Code, trace: Trace, fma_clk: float, mma_rate: float, latency: float, share: float
-) -> tuple[list[int], list[float], list[float], list[int]]:
-    per_instr: list[tuple[int, float, float, int]] = []
+    code: Code, trace: Trace, fma_clk: float, arch: Arch, latency: float, share: float
+) -> tuple[list[int], list[float], list[float], list[int], list[float]]:
+    """By position: pipe, cycles on it, latency, kind, cycles on the SM's port to L2."""
+    per_instr: list[tuple[int, float, float, int, float]] = []
     for x in code.instrs:
-        cycles, wait = x.cycles, float(x.latency)
+        cycles, wait, port = x.cycles, float(x.latency), 0.0
         if x.pipe == TENSOR:
             full = x.flops / 2 / fma_clk
-            cycles = max(full, min(cycles, 4 * full)) if x.kind == WGMMA else full / mma_rate
+            cycles = max(full, min(cycles, 4 * full)) if x.kind == WGMMA else full / arch.mma_rate
             wait = x.latency + cycles if x.kind == WGMMA else max(wait, cycles)
         elif x.pipe == MIO:
             cycles *= share
             wait += cycles
         if x.kind in (LOAD, ASYNC_LOAD, TMA):
-            wait += latency - x.latency
-        per_instr.append((x.pipe, cycles, wait, x.kind))
+            wait += latency - arch.lat_l2
+            port = x.bytes * 4 * share / arch.port_bytes_clk
+        per_instr.append((x.pipe, cycles, wait, x.kind, port))
     rows = [per_instr[i] for i in trace.index]
-    return [r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], [r[3] for r in rows]
+    return (
+        [r[0] for r in rows],
+        [r[1] for r in rows],
+        [r[2] for r in rows],
+        [r[3] for r in rows],
+        [r[4] for r in rows],
+    )
 
 
 def _simulate(
     trace: Trace,
-    pipe: list[int],
-    cycles: list[float],
-    lat: list[float],
-    kind: list[int],
+    costs: tuple[list[int], list[float], list[float], list[int], list[float]],
     ctas: int,
     per_cta: int,
     step: float,
 ) -> list[list[float]]:
+    pipe, cycles, lat, kind, port = costs
+    port_free = 0.0
     count = len(pipe)
     warps = ctas * per_cta
     deps, gathers = trace.deps, trace.gathers
@@ -112,6 +121,9 @@ def _simulate(
         what = kind[position]
         mine[position] = start + lat[position]
         issued[w][position] = now
+        if port[position]:  # bytes come in through one port, one load after the other
+            port_free = max(port_free, start) + port[position]
+            mine[position] = port_free + lat[position]
         if what == COMMIT:
             mine[position] = max((mine[g] for g in gathers[position]), default=now)
         position += 1

@@ -17,7 +17,7 @@ L2_SHARE = 0.8
 WINDOW = 32
 """Neighbouring CTAs looked at in each of three places of the grid."""
 
-Reach = Callable[[int], list[tuple[int, Any, float, float]]]
+Reach = Callable[[int], list[tuple[int, Any, float, float, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +40,38 @@ def estimate(
     l2_bytes: float,
     tensor_bytes: dict[Any, float],
     stored: float,
+    hot: frozenset[Any] = frozenset(),
 ) -> Traffic:
     """`site_bytes[s]`: bytes that site s loads over all CTAs, `looked`: sites whose addresses are followed,
-    `resident`: CTAs on the card at once, `tensor_bytes`: sizes of the tensors by argument name."""
+    `resident`: CTAs on the card at once, `tensor_bytes`: sizes of the tensors by argument name, `hot`:
+    arguments that an earlier launch of the same call has left in L2."""
     asked = sum(site_bytes)
-    windows = _windows(total)
-    sampled = 0
-    shares: list[tuple[float, float]] = []
-    seen: dict[int, tuple[int, int]] = {}
-    whole: dict[Any, list[tuple[float, float]]] = {}
-    for window in windows:
+    distinct = summed = 0.0
+    visits: dict[int, tuple[int, float]] = {}
+    located = False
+    names: set[Any] = set()
+    for window in _windows(total):
         spans: dict[Any, list[tuple[float, float]]] = {}
-        summed = 0.0
         for cta in window:
-            sampled += 1
-            for site, argument, low, high in reach(cta):
-                a, b = seen.get(site, (0, 0))
-                seen[site] = (a + 1, b)
-                spans.setdefault(argument, []).append((low, high + 1))
+            for site, argument, low, high, live in reach(cta):
+                count, share = visits.get(site, (0, 0.0))
+                visits[site] = (count + 1, share + live)
+                if argument is None or not live:
+                    continue
+                located = True
                 summed += high + 1 - low
-        united = {argument: _union(s) for argument, s in spans.items()}
-        for argument, merged in united.items():
-            whole.setdefault(argument, []).extend(merged)
-        length = sum(hi - lo for merged in united.values() for lo, hi in merged)
-        shares.append((length, summed))
-    active = {site: count / max(1, sampled) for site, (count, _) in seen.items()}
-    followed = sum(site_bytes[s] * active.get(s, 0.0) for s in looked)
+                name = argument[0] if isinstance(argument, tuple) else argument
+                if name not in hot:
+                    names.add(name)
+                    spans.setdefault(argument, []).append((low, high + 1))
+        distinct += sum(high - low for s in spans.values() for low, high in _union(s))
+    followed = sum(site_bytes[s] * (visits[s][1] / visits[s][0] if s in visits else 1.0) for s in looked)
     plain = sum(b for s, b in enumerate(site_bytes) if s not in looked)
-    if not followed:
+    if not located and followed > 0:
         bound = sum(tensor_bytes.values()) or asked
-        return Traffic(asked, min(asked, bound) + stored, stored, bool(looked))
-    unique_share = sum(a for a, _ in shares) / max(1.0, sum(b for _, b in shares))
-    names = {a[0] if isinstance(a, tuple) else a for a in whole}
-    limit = sum(tensor_bytes.get(name, 0.0) for name in names) or followed
+        return Traffic(asked, min(asked, bound) + stored, stored, True)
+    unique_share = distinct / max(1.0, summed)
+    limit = sum(tensor_bytes.get(name, 0.0) for name in names) or followed * unique_share
     # One wave: its CTAs share as the windows do, and cannot read more than there is.
     waves = max(1.0, total / max(1, resident))
     per_wave = min(followed / waves * unique_share, limit)

@@ -85,7 +85,7 @@ def estimate_summary(
         [sum(c[b] for c in counts) * scale for b in range(len(blocks))] if counts else [0.0] * len(blocks)
     )
     traffic = _traffic(
-        summary, passes, values, tables, limits, grid, total, residents * sms, sizes, rows, target
+        summary, launch, passes, values, tables, limits, grid, total, residents * sms, sizes, rows, target
     )
     if traffic.unknown:
         assumed.add("addresses unknown: all tiles come from DRAM, up to the tensors' sizes")
@@ -161,6 +161,7 @@ def _counts(
 
 def _traffic(
     summary: Mapping[str, Any],
+    launch: Mapping[str, Any],
     passes: list[float],
     values: dict[str, Any],
     tables: dict[str, tuple[list[int], int]],
@@ -180,28 +181,33 @@ def _traffic(
         return memory.Traffic(0.0, sum(sizes.values()), 0.0, True)
     run = Run(program, blocks, values, tables, limits)
     axes = program["axes"]
-    known: dict[tuple[int, ...], list[tuple[int, Any, float, float]]] = {}
+    known: dict[tuple[int, ...], list[tuple[int, Any, float, float, float]]] = {}
 
-    def reach(cta: int) -> list[tuple[int, Any, float, float]]:
+    def reach(cta: int) -> list[tuple[int, Any, float, float, float]]:
         pid = (cta % grid[0], cta // grid[0] % grid[1], cta // (grid[0] * grid[1]))
         key = tuple(pid[a] for a in axes)
         if key not in known:
-            found: list[tuple[int, Any, float, float]] = []
-            for site, argument, low, high in run.reach(pid):
-                stride, row = rows.get(argument, (1, 1))
+            found: list[tuple[int, Any, float, float, float]] = []
+            for site, argument, low, high, live in run.reach(pid):
+                stride, row = rows.get(argument or "", (1, 1))
+                if sites[site]["tma"]:
+                    high += sites[site]["bytes"] - 1
                 if stride > row:  # rows of other heads lie between: fold them away
                     lane = int(low % stride // row)
                     found.append(
-                        (site, (argument, lane), low // stride * row, high // stride * row + row - 1)
+                        (site, (argument, lane), low // stride * row, high // stride * row + row - 1, live)
                     )
                 else:
-                    found.append((site, argument, low, high))
+                    found.append((site, argument, low, high, live))
             known[key] = found
         return known[key]
 
     looked = _sites_of(program["nodes"])
+    scratch = {str(a.get("name")) for a in launch.get("args") or () if a.get("tensor") == "scratch"}
+    fits = sum(sizes.get(name, 0.0) for name in scratch) < number(target, "l2_bytes", 4e6) / 2
+    hot = frozenset(scratch) if fits else frozenset()
     return memory.estimate(
-        reach, loads, looked, total, resident, number(target, "l2_bytes", 4e6), sizes, stored
+        reach, loads, looked, total, resident, number(target, "l2_bytes", 4e6), sizes, stored, hot
     )
 
 

@@ -245,7 +245,7 @@ def _control(out: _Template, op: str, base: str, arch: Arch) -> None:
     elif op.startswith("WARPGROUP.DEPBAR"):
         out.kind, out.pipe, out.cycles = WAIT_WGMMA, FREE, 0
     elif base in ("UTMALDG", "UBLKCP"):
-        out.kind, out.pipe, out.cycles, out.latency = TMA, UNIFORM, 4, arch.lat_l2
+        out.kind, out.pipe, out.cycles, out.latency = TMA, UNIFORM, 4, arch.lat_l2 + arch.lat_tma
     elif op.startswith("SYNCS.PHASECHK"):
         out.kind, out.cycles, out.latency = WAIT_TMA, 4, 16
     elif base in ("LDC", "S2R", "S2UR", "R2UR", "ULDC", "LDCU"):

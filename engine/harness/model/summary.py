@@ -68,11 +68,12 @@ def _parse(
     element, accumulate = _matrix_kind(kernel["blocks"])
     fma_clk = tensor_fma_clk(target, element, accumulate)
     _unknown_matrices(code, kernel["blocks"], found)
+    _bulk_bytes(code, kernel, found, unroll, consumers)
     counts = sorted({1, residents} | ({max(2, residents // 2)} if residents >= 4 else set()))
     timings = []
     for resident in counts if code.instrs else ():
         for latency in (arch.lat_l2, arch.lat_dram):
-            time = issue.run(code, laid, consumers, resident, fma_clk, arch.mma_rate, float(latency))
+            time = issue.run(code, laid, consumers, resident, fma_clk, arch, float(latency))
             timings.append(_by_block(resident, latency, time, found, unroll))
     return {
         "version": VERSION,
@@ -116,6 +117,26 @@ def _unknown_matrices(code: sass.Code, blocks: list[dict[str, Any]], found: dict
     total = sum(block["flops"] for block in blocks)
     for x in unknown:
         x.flops = total / len(unknown) / 4
+
+
+def _bulk_bytes(
+    code: sass.Code, kernel: dict[str, Any], found: dict[int, int], unroll: dict[int, int], warps: int
+) -> None:
+    """Bulk copies do not name their size: those of a loop share out what its source loads. Every warp runs
+    the instruction in the trace, so each is given its part."""
+    loops = trace.flatten(code.loops)
+    for block in sorted({site["block"] for site in kernel["sites"] if site["tma"]}):
+        sites = [s for s in kernel["sites"] if s["tma"] and s["block"] == block and s["kind"] == "load"]
+        home = block
+        while home > 0 and home not in found:
+            home = kernel["blocks"][home]["parent"]
+        first, last = 0, len(code.instrs) - 1
+        if home in found:
+            loop = loops[found[home]][0]
+            first, last = loop.first, loop.last
+        copies = [x for x in code.instrs[first : last + 1] if x.kind == sass.TMA]
+        for x in copies:
+            x.bytes = max(x.bytes, sum(s["bytes"] for s in sites) * unroll.get(home, 1) / len(copies) / warps)
 
 
 def _by_block(
