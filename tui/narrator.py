@@ -95,9 +95,8 @@ class Narrator:
         unproven = checks.count("unproven")
         rest = f", {unproven} unproven here" if unproven else ""
         passed = checks.count("pass")
-        return [
-            f"#{event.experiment}   {event.gate}: {passed} {'check passes' if passed == 1 else 'checks pass'}{rest}"
-        ]
+        word = "check passes" if passed == 1 else "checks pass"
+        return [f"#{event.experiment}   {event.gate}: {passed} {word}{rest}"]
 
     def _settled(self, event: e.TrialsSettled) -> str:
         tried = self._trials.pop(event.experiment, 0)
