@@ -184,8 +184,7 @@ class HostLink:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Hand each line to its call, until the host ends."""
-        assert process.stdout is not None
-        while True:
+        while process.stdout is not None:
             try:
                 line = await process.stdout.readline()
             except ValueError:  # a line beyond the limit: the host is broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import traceback
@@ -26,7 +27,8 @@ class Refused(Exception):
 def load(path: str, entry: str) -> Callable[..., Any]:
     """The candidate's entry function."""
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise Refused("invalid", "cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
     try:
@@ -51,7 +53,36 @@ def describe(failure: BaseException, path: str) -> str:
         line = failure.lineno
         return f"SyntaxError: {failure.msg} (line {line})"
     where = "" if line is None else f" (line {line})"
-    return f"{type(failure).__name__}: {failure}{where}"
+    text = f": {failure}" if str(failure) else ""
+    return f"{type(failure).__name__}{text}{where}"
+
+
+def describe_compile(failure: BaseException, kernel: str, path: str) -> str:
+    """A failed compile: the kernel, the innermost cause, and the line of the file that it is about.
+
+    Triton nests one error for each device function on the way; each quotes the function's source.
+    """
+    chain = [failure]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    text = getattr(chain[-1], "error_message", None) or str(chain[-1]) or type(chain[-1]).__name__
+    if text.startswith("at ") and (quoted := text.strip().splitlines()):
+        text = quoted[-1]
+    lines = [found for error in chain if (found := _line_of(error, path)) is not None]
+    where = f" (line {lines[-1]})" if lines else ""
+    return f"{kernel}: {text}{where}"
+
+
+def _line_of(error: BaseException, path: str) -> int | None:
+    """The line in the file that a Triton error is about, by the source that it quotes."""
+    source, number = getattr(error, "src", None), getattr(getattr(error, "node", None), "lineno", None)
+    if not isinstance(source, str) or not isinstance(number, int):
+        return None
+    with contextlib.suppress(OSError):
+        whole = Path(path).read_text(encoding="utf-8")
+        if (at := whole.find(source.strip())) >= 0:
+            return whole[:at].count("\n") + number
+    return None
 
 
 def outcome_of(failure: BaseException) -> str:
@@ -71,8 +102,18 @@ def outcome_of(failure: BaseException) -> str:
 
 
 def print_trace(failure: BaseException) -> None:
-    """The trace goes to the log, whose tail people can read."""
-    traceback.print_exception(type(failure), failure, failure.__traceback__, file=sys.stderr)
+    """The trace goes to the log, whose tail people can read. A log that is full stays as it is."""
+    with contextlib.suppress(Exception):
+        traceback.print_exception(type(failure), failure, failure.__traceback__, file=sys.stderr)
+        sys.stderr.flush()
+
+
+def flush() -> None:
+    """Let what was printed reach the log. Raises Refused when the log is full."""
+    try:
+        sys.stdout.flush()
+    except OSError as failure:
+        raise Refused("crash", "prints more than the log can hold") from failure
 
 
 def is_own(function: Any, path: str) -> bool:

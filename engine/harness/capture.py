@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import re
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import candidatefile
 import census
+import identity
 import standins
 import tensors
 import torch
@@ -33,6 +33,7 @@ from triton.runtime.jit import JITFunction
 from wire import Wire, one_line
 
 IR_LIMIT = 8 << 20
+UNIT_LIMIT = 256
 LAUNCH_LIMIT = 64
 """Launches of one call. A kernel that is launched more often than this is not one operator any more."""
 
@@ -91,7 +92,11 @@ class Recorder:
             raise
         except Exception as failure:
             outcome = candidatefile.outcome_of(failure)
-            self.fail(Refused(outcome, f"{fn.__name__}: {candidatefile.describe(failure, self._path)}"))
+            if outcome == "compile_error":
+                text = candidatefile.describe_compile(failure, fn.__name__, self._path)
+            else:
+                text = f"{fn.__name__}: {candidatefile.describe(failure, self._path)}"
+            self.fail(Refused(outcome, text))
             raise
         if warmup or kernel is None:
             return kernel
@@ -121,7 +126,7 @@ class Recorder:
         for name in kernel.parameters:
             value = bound.get(name)
             base = getattr(value, "base", value)
-            if isinstance(base, torch.Tensor):
+            if isinstance(base, torch.Tensor) and value is not None:
                 kind = "ptr" if base is value else "desc"
                 described.append({
                     "name": name,
@@ -160,6 +165,8 @@ class Recorder:
         _refuse_other_options(backend, given, parsed)
         text, suffix = _lower(src, target, backend, parsed)
         key = hashlib.sha256(json.dumps([suffix, text, chosen], sort_keys=True).encode()).hexdigest()
+        if len(self._sent) >= UNIT_LIMIT:
+            raise Refused("invalid", f"compiles more than {UNIT_LIMIT} kernels")
         if key not in self._sent:
             self._sent.add(key)
             unit = {"key": key, "name": src.fn.__name__, "suffix": suffix, "text": text, "options": chosen}
@@ -177,7 +184,7 @@ def _refuse_other_options(backend: Any, given: dict[str, Any], parsed: Any) -> N
 
 
 def _lower(src: Any, target: Any, backend: Any, options: Any) -> tuple[str, str]:
-    """The kernel as TTIR (Gluon: TTGIR), free of file names and line numbers so that equal code is equal text."""
+    """The kernel as TTIR (Gluon: TTGIR), without file names and lines: equal code is equal text."""
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -234,6 +241,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     standins.install_queries(target)
     recorder = Recorder(wire, path)
     recorder.install()
+    snapshot = identity.Snapshot()
     wire.send(phase="load")
     try:
         with standins.DeviceStandIn("meta"):
@@ -241,12 +249,13 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             wire.send(phase="compile")
             for index, plan in enumerate(specification["plans"]):
                 wire.send(launches=_one(entry, plan, recorder, path), index=index)
+            candidatefile.flush()
+        if changed := snapshot.changed():
+            raise Refused("cheat", f"replaces functions of others: {', '.join(changed[:5])}")
     except Refused as refused:
         candidatefile.print_trace(refused.__cause__ or refused)
-        sys.stderr.flush()
         wire.send(refused={"outcome": refused.outcome, "detail": refused.detail})
         return 0
-    sys.stdout.flush()
     wire.send(done=True)
     return 0
 

@@ -13,25 +13,28 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-ALLOCATIONS = frozenset(
-    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided _empty_affine_quantized".split()
-)
-_FILLED = frozenset(
-    "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full zero_ fill_ arange tensor "
-    "scalar_tensor lift_fresh lift_fresh_copy _efficientzerotensor".split()
-)
-_VIEWS = frozenset(
-    "view _unsafe_view view_as reshape _reshape_alias transpose t permute expand expand_as slice select narrow "
-    "as_strided unsqueeze squeeze split split_with_sizes chunk unbind unfold diagonal detach alias movedim "
-    "swapaxes unflatten flatten view_dtype _conj is_same_size set_ resize_ transpose_ squeeze_ unsqueeze_ "
-    "as_strided_ real imag".split()
-)
-_COPIES = frozenset(
-    "clone copy_ contiguous _to_copy to cat stack repeat repeat_interleave constant_pad_nd pad slice_scatter "
-    "select_scatter flip roll".split()
-)
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ALLOCATIONS = _words("empty empty_like empty_strided empty_permuted new_empty new_empty_strided")
+_FILLED = _words("""
+    zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full zero_ fill_ arange tensor
+    scalar_tensor lift_fresh lift_fresh_copy _efficientzerotensor
+""")
+_VIEWS = _words("""
+    view _unsafe_view view_as reshape _reshape_alias transpose t permute expand expand_as slice select narrow
+    as_strided unsqueeze squeeze split split_with_sizes chunk unbind unfold diagonal detach alias movedim
+    swapaxes unflatten flatten view_dtype _conj is_same_size set_ resize_ transpose_ squeeze_ unsqueeze_
+    as_strided_ real imag
+""")
+_COPIES = _words("""
+    clone copy_ contiguous _to_copy to cat stack repeat repeat_interleave constant_pad_nd pad slice_scatter
+    select_scatter flip roll
+""")
 ALLOWED = ALLOCATIONS | _FILLED | _VIEWS | _COPIES
-SYNCHRONISING = frozenset("_local_scalar_dense item equal is_nonzero nonzero".split())
+SYNCHRONISING = _words("_local_scalar_dense item equal is_nonzero nonzero")
 
 
 class Census(TorchDispatchMode):  # type: ignore[misc]

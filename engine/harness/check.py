@@ -14,6 +14,7 @@ import os
 import secrets
 from typing import Any
 
+import claims
 import probes
 from children import Child, Failed
 from jobs import Answer, Job, expect
@@ -124,7 +125,7 @@ async def _answer_all(
         for number, step in enumerate(plan):
             trial.allow("case", job.seconds("case"))
             await trial.send(**{key: value for key, value in step.items() if key != "case"})
-            report = (await _said(trial))["report"]
+            report = claims.report((await _said(trial)).get("report"))
             trial.idle()
             operations.update(report["aten"])
             if judging is not None:
@@ -146,12 +147,11 @@ async def _answer_all(
     facts["aten"] = sorted(operations)
     trial.allow("case", job.seconds("case"))
     await trial.send(stop=True)
-    changed: list[str] = (await _said(trial))["changed"]
-    return changed
+    return claims.names((await _said(trial)).get("changed"))
 
 
 async def _said(trial: Child) -> dict[str, Any]:
     message = await trial.receive()
     if "refused" in message:
-        raise Failed(message["refused"]["outcome"], message["refused"]["detail"])
+        raise claims.refusal(message["refused"])
     return message

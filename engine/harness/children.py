@@ -1,4 +1,4 @@
-"""The host's side of its children: start them warm, hear them, hold them to deadlines and memory, end them."""
+"""The host's side of its children: start them warm, hear them, hold them to their bounds, end them."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ class Child:
     log: Path
     keeper_pid: int
     memory_bytes: int
+    shared_bytes: int
+    """What each process shares with the zygote it was forked from."""
     first_pid: int | None = None
     deadline: float | None = None
     phase: str = "start"
@@ -221,19 +223,26 @@ class Child:
             if self.deadline is not None and time.monotonic() > self.deadline:
                 self._condemn("timeout", f"{self.phase} took longer than its deadline")
                 return
-            if self.first_pid is not None and _tree_bytes(self.first_pid) > self.memory_bytes:
+            if (
+                self.first_pid is not None
+                and tree_bytes(self.first_pid, self.shared_bytes) > self.memory_bytes
+            ):
                 self._condemn("oom", f"used more than {self.memory_bytes:,} B of host memory")
                 return
 
 
-def _tree_bytes(pid: int) -> int:
-    """Resident bytes of a process and all below it. Found over the kernel's list of children."""
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def tree_bytes(pid: int, shared_bytes: int) -> int:
+    """Resident bytes of a process and all below it, beyond what each shares with its zygote."""
     total = 0
     queue = [pid]
     while queue:
         current = queue.pop()
         try:
-            total += int(Path(f"/proc/{current}/statm").read_text().split()[1]) * resource.getpagesize()
+            total += max(0, resident_bytes(current) - shared_bytes)
             for task in Path(f"/proc/{current}/task").iterdir():
                 queue += [int(child) for child in (task / "children").read_text().split()]
         except (OSError, IndexError):
@@ -296,14 +305,20 @@ class Nursery:
             raise Lost(f"the process that imports {what} ended")
         return dict(json.loads(text))
 
-    async def zygote(self, kind: str) -> socket.socket:
-        """The control socket of a zygote, hatched on first use."""
+    def prepare(self, kind: str) -> None:
+        """Hatch a zygote that will be wanted; nothing waits for it, and what fails shows when it is used."""
         if kind not in self._zygotes:
             self._zygotes[kind] = asyncio.create_task(self._hatch(kind))
+            self._zygotes[kind].add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def zygote(self, kind: str) -> socket.socket:
+        """The control socket of a zygote, hatched on first use."""
+        self.prepare(kind)
         return await asyncio.shield(self._zygotes[kind])
 
     async def _hatch(self, kind: str) -> socket.socket:
-        assert self._ready is not None and self._nest_control is not None
+        if self._ready is None:
+            raise Lost("torch and triton are not installed for this Python")
         control = await asyncio.shield(self._ready)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         zygote.send(control, {"hatch": kind}, (theirs.fileno(),))
@@ -352,7 +367,10 @@ class Nursery:
         channel.setblocking(False)
         reader, writer = await asyncio.open_unix_connection(sock=channel, limit=LINE_LIMIT)
         nonce = secrets.token_hex(16)
-        child = Child(role, nonce, work, reader, writer, status, log_path, answer["pid"], memory_bytes)
+        child = Child(
+            role, nonce, work, reader, writer, status, log_path, answer["pid"], memory_bytes,
+            answer["shared_bytes"],
+        )  # fmt: skip
         self.children.add(child)
         child.begin()
         await child.send(nonce=nonce, **specification)

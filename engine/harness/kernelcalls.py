@@ -1,4 +1,4 @@
-"""System calls that Python has no function for, through libc: prctl, mount, Landlock, seccomp, capabilities."""
+"""System calls that Python has no function for, through libc: prctl, mounts, namespaces, capabilities."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ referee    trusted: inputs, references, comparison
 from __future__ import annotations
 
 import importlib
+
 from wire import Wire
 
 ROLES = {
@@ -20,8 +21,9 @@ ROLES = {
 
 def warm(kind: str) -> None:
     """Import in a zygote what its children will use, and let the compiler load its libraries."""
-    import triton  # noqa: F401
-    import triton.language  # noqa: F401
+    # The first launch of any kernel would import the last of these.
+    for name in ("triton", "triton.language", "triton.experimental.gluon"):
+        importlib.import_module(name)
 
     for role in ROLES[kind]:
         module = importlib.import_module(role)

@@ -265,7 +265,7 @@ def probe(scratch: str, off: Iterable[str] = ()) -> dict[str, str]:
         if any(found[need] != "active" for need in needs):
             found[layer] = f"off: needs {', '.join(needs)}"
             return
-        names = tuple(name for name, state in found.items() if state == "active") + (layer,)
+        names = (*active(found), layer)
         bounds = Bounds(scratch, 1 << 33, 1 << 24, False, names, readable)
         found[layer] = _in_child(lambda: _try_layers(bounds))
 
@@ -293,7 +293,12 @@ def _try_layers(bounds: Bounds) -> None:
     root.mkdir(exist_ok=True)
     pid = os.fork()
     if pid == 0:
-        _report(lambda: (build_root(bounds, str(root)), confine(bounds)), 1)
+
+        def inside() -> None:
+            build_root(bounds, str(root))
+            confine(bounds)
+
+        _report(inside, 1)
     _, status = os.waitpid(pid, 0)
     if status:
         raise ChildFailed

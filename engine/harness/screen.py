@@ -13,10 +13,12 @@ import os
 import time
 from typing import Any
 
+import claims
 from children import Child, Failed
 from jobs import Answer, Job, expect
 from store import key_of
 
+PHASES = ("load", "compile")
 STABLE = ("ok", "invalid", "compile_error", "cheat")
 """Outcomes that depend on the content alone, and are worth remembering."""
 
@@ -83,6 +85,7 @@ async def _run(
     analyst.idle()
     capture = await job.candidate("compile", "capture", source, entry=entry, target=target, plans=plans)
     capture.allow("start", job.seconds("load"))
+    job.nursery.prepare("interpret")  # a check follows a screening
     compiler = Compiler(job, target)
     launches: list[list[dict[str, Any]]] = [[] for _ in workloads]
     try:
@@ -102,17 +105,19 @@ async def _capture(
     """Hear the candidate's process to its end, compiling what it names as it goes."""
     while True:
         message = await capture.receive()
-        if "phase" in message:
+        if message.get("phase") in PHASES:
             capture.allow(message["phase"], job.seconds(message["phase"]))
         elif "unit" in message:
-            compiler.add(message["unit"])
-        elif "launches" in message:
-            launches[message["index"]] = message["launches"]
+            compiler.add(claims.unit(message["unit"]))
+        elif "launches" in message and message.get("index") in range(len(launches)):
+            launches[message["index"]] = claims.launches(message["launches"], compiler.known)
         elif "refused" in message:
-            raise Failed(message["refused"]["outcome"], message["refused"]["detail"])
-        elif "done" in message:
+            raise claims.refusal(message["refused"])
+        elif "done" in message and all(launches):
             capture.idle()
             return
+        else:
+            raise Failed("cheat", "sent a result of the wrong form")
 
 
 class Compiler:
@@ -123,6 +128,10 @@ class Compiler:
         self._target = target
         self._slots = asyncio.Semaphore(os.cpu_count() or 1)
         self._tasks: dict[str, asyncio.Task[str]] = {}
+
+    @property
+    def known(self) -> set[str]:
+        return set(self._tasks)
 
     def add(self, unit: dict[str, Any]) -> None:
         # The key is made here, not taken from the candidate's process.

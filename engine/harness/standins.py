@@ -1,4 +1,4 @@
-"""Answers for a card that is not there: a Triton driver and torch's device queries, from the target's facts."""
+"""Answers for a card that is not there: a Triton driver and device queries, from the target's facts."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class _WithoutContents(TorchFunctionMode):  # type: ignore[misc]
             integers = func in (torch.randint, torch.randperm)
             kwargs.setdefault("dtype", torch.int64 if integers else torch.float32)
             return torch.empty(*size if isinstance(size[0], list | tuple) else (size,), **kwargs)
-        if func is torch.where and len(args) == 3 or func.__name__.strip("_") in _COMPARISONS:
+        if (func is torch.where and len(args) == 3) or func.__name__.strip("_") in _COMPARISONS:
             known = [value for value in args if isinstance(value, torch.Tensor)]
             rank = max(value.dim() for value in known)
             shapes = [(1,) * (rank - value.dim()) + tuple(value.shape) for value in known]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import candidatefile
@@ -26,9 +26,13 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 from wire import Wire, one_line
 
+NAMESPACE_PROCESSES = 8
+"""With more processes than this in sight, they are the system's and not the candidate's."""
+
 STAND_IN_TARGET = {
-    "title": "a card in the interpreter", "arch": 80, "sms": 16, "memory_bytes": 16 << 30, "l2_bytes": 4 << 20,
-    "warps_sm": 48, "registers_sm": 65536, "smem_sm_bytes": 100 << 10, "smem_block_bytes": 99 << 10,
+    "title": "a card in the interpreter", "arch": 80, "sms": 16, "memory_bytes": 16 << 30,
+    "l2_bytes": 4 << 20, "warps_sm": 48, "registers_sm": 65536, "smem_sm_bytes": 100 << 10,
+    "smem_block_bytes": 99 << 10,
 }  # fmt: skip
 """What device queries answer where the request names no target."""
 
@@ -40,7 +44,7 @@ class Launches:
         self._path = path
         self._run = InterpretedFunction.run
         self.seen: list[list[Any]] = []
-        self.census: census.Census | None = None
+        self.census = census.Census(poison=False)
         self._grid: list[int] = []
 
     def install(self) -> None:
@@ -66,7 +70,6 @@ class Launches:
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, warmup: bool) -> Any:
         if not candidatefile.is_own(fn.fn, self._path):
             raise Refused("cheat", f"launched {one_line(fn.__name__, 80)}, which its file does not define")
-        assert self.census is not None
         self.census.paused = True
         try:
             result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
@@ -121,11 +124,10 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
                 if "stop" in step:
                     break
                 report, held = _one(entry, step, memory, launches, held, path)
-                sys.stdout.flush()
+                candidatefile.flush()
                 wire.send(report=report)
     except Refused as refused:
         candidatefile.print_trace(refused.__cause__ or refused)
-        sys.stderr.flush()
         wire.send(refused={"outcome": refused.outcome, "detail": refused.detail})
         return 0
     except EOFError:
@@ -195,13 +197,14 @@ def _overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors' storages share memory."""
     a, b = left.untyped_storage(), right.untyped_storage()
     begin, other = a.data_ptr(), b.data_ptr()
-    return begin < other + b.nbytes() and other < begin + a.nbytes()
+    return bool(begin < other + b.nbytes() and other < begin + a.nbytes())
 
 
 def threads_now() -> int:
-    """Threads of this process, and other processes of its namespace."""
+    """Threads of this process, and the processes of its namespace where it has one."""
     try:
-        processes = sum(1 for name in os.listdir("/proc") if name.isdigit())
-        return len(os.listdir("/proc/self/task")) + (processes if processes < 8 else 0)
+        processes = sum(1 for path in Path("/proc").iterdir() if path.name.isdigit())
+        threads = sum(1 for _ in Path("/proc/self/task").iterdir())
     except OSError:
         return 0
+    return threads + (processes if processes <= NAMESPACE_PROCESSES else 0)

@@ -15,6 +15,7 @@ import array
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -86,7 +87,9 @@ def serve(control: socket.socket, kind: str) -> None:
     except Exception as failure:  # noqa: BLE001 (a broken installation can raise anything)
         send(control, {"failed": f"triton cannot be imported: {failure}"[:2000]})
         return
-    threads = len(os.listdir("/proc/self/task"))
+    threads = sum(1 for _ in Path("/proc/self/task").iterdir())
+    resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+    shared_bytes = resident_pages * resource.getpagesize()
     send(control, {"ready": kind, "seconds": time.monotonic() - started, "threads": threads})
     while True:
         try:
@@ -104,7 +107,7 @@ def serve(control: socket.socket, kind: str) -> None:
             os._exit(1)
         for descriptor in descriptors:
             os.close(descriptor)
-        send(control, {"pid": pid})
+        send(control, {"pid": pid, "shared_bytes": shared_bytes})
 
 
 if __name__ == "__main__":

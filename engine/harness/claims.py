@@ -1,0 +1,88 @@
+"""What a candidate's process says about itself, checked for form before anything relies on it.
+
+A message with the right nonce comes from the harness's code, unless the candidate has taken that over. Then
+the form is all that can be checked, and a wrong form means just that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from children import Failed
+
+NAME_LIMIT = 200
+ARGUMENTS_LIMIT = 256
+GRID_LIMIT = 1 << 31
+
+
+def _need(condition: bool) -> None:
+    if not condition:
+        raise Failed("cheat", "sent a result of the wrong form")
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= NAME_LIMIT
+
+
+def _grid(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and all(type(n) is int and 0 < n < GRID_LIMIT for n in value)
+    )
+
+
+def unit(value: Any) -> dict[str, Any]:
+    """A kernel's intermediate code, from a capture."""
+    _need(isinstance(value, dict) and all(_name(value.get(key)) for key in ("key", "name")))
+    _need(value.get("suffix") in ("ttir", "ttgir") and isinstance(value.get("text"), str))
+    options = value.get("options")
+    _need(isinstance(options, dict) and len(options) < 32)
+    _need(all(isinstance(v, str | int | float | None) for v in options.values()))
+    checked: dict[str, Any] = value
+    return checked
+
+
+def launches(value: Any, units: set[str]) -> list[dict[str, Any]]:
+    """The launches of one call, from a capture. `units`: those that were sent."""
+    _need(isinstance(value, list) and len(value) > 0)
+    for one in value:
+        _need(isinstance(one, dict) and one.get("unit") in units and _name(one.get("kernel")))
+        _need(_grid(one.get("grid")))
+        arguments = one.get("args")
+        _need(isinstance(arguments, list) and len(arguments) <= ARGUMENTS_LIMIT)
+        _need(all(isinstance(a, dict) and _name(a.get("name")) for a in arguments))
+    checked: list[dict[str, Any]] = value
+    return checked
+
+
+def report(value: Any) -> dict[str, Any]:
+    """What a trial says about one call."""
+    _need(isinstance(value, dict))
+    for key in ("foreign", "synchronising", "aliases"):
+        _need(isinstance(value.get(key), list) and all(isinstance(v, str) for v in value[key]))
+    _need(isinstance(value.get("aten"), dict) and len(value["aten"]) < 1000)
+    for key in ("poisoned", "seconds"):
+        _need(isinstance(value.get(key), int | float))
+    _need(isinstance(value.get("shares_previous"), bool) and _name(value.get("dtype")))
+    for key in ("shape", "threads"):
+        _need(isinstance(value.get(key), list) and all(type(n) is int for n in value[key]))
+    _need(len(value["threads"]) == 2)
+    seen = value.get("launches")
+    _need(isinstance(seen, list) and len(seen) < 1000)
+    _need(all(isinstance(v, list) and len(v) == 2 and _name(v[0]) and _grid(v[1]) for v in seen))
+    checked: dict[str, Any] = value
+    return checked
+
+
+def names(value: Any) -> list[str]:
+    _need(isinstance(value, list) and all(isinstance(v, str) for v in value))
+    checked: list[str] = value
+    return checked
+
+
+def refusal(value: Any) -> Failed:
+    """The reason that the harness's code in the candidate's process gave up."""
+    known = ("invalid", "compile_error", "oom", "crash", "cheat", "unproven")
+    _need(isinstance(value, dict) and value.get("outcome") in known and isinstance(value.get("detail"), str))
+    return Failed(value["outcome"], value["detail"])

