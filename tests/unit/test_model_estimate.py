@@ -94,7 +94,7 @@ def test_a_3060_stays_below_its_fp32_accumulate_roof_and_comes_near_it() -> None
 def test_causal_programs_that_stop_early_cost_about_half_of_full_ones() -> None:
     full, causal = ({**load(f"naive_{kind}_sm90"), "grid": [32, 128, 1]} for kind in ("full", "causal"))
     ratio = microseconds(full, H200, B=4) / microseconds(causal, H200, B=4)
-    assert 1.5 < ratio < 2.2
+    assert 1.35 < ratio < 2.2
 
 
 def test_time_grows_with_the_keys_and_with_the_grid() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 L2_SHARE = 0.8
 """Part of L2 that holds data for later readers."""
 WINDOW = 32
-"""Neighbouring CTAs looked at in each of three places of the grid."""
+"""Most neighbouring CTAs looked at in one place of the grid; three times as many are in all."""
 
 Reach = Callable[[int], list[tuple[int, Any, float, float, float]]]
 
@@ -50,7 +50,7 @@ def estimate(
     visits: dict[int, tuple[int, float]] = {}
     located = False
     names: set[Any] = set()
-    for window in _windows(total):
+    for window in _windows(total, resident):
         spans: dict[Any, list[tuple[float, float]]] = {}
         for cta in window:
             for site, argument, low, high, live in reach(cta):
@@ -83,11 +83,13 @@ def estimate(
     return Traffic(followed + plain, dram + min(plain, asked) + stored, stored, False)
 
 
-def _windows(total: int) -> list[range]:
-    if total <= 3 * WINDOW:
+def _windows(total: int, resident: int) -> list[range]:
+    """Stretches of CTAs that run at the same time, from all over the grid."""
+    if total <= min(3 * WINDOW, resident):
         return [range(total)]
-    middle = (total - WINDOW) // 2
-    return [range(WINDOW), range(middle, middle + WINDOW), range(total - WINDOW, total)]
+    width = max(1, min(WINDOW, resident, total))
+    count = max(1, min(3 * WINDOW // width, total // width))
+    return [range(at, at + width) for at in (i * (total - width) // max(1, count - 1) for i in range(count))]
 
 
 def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
