@@ -15,7 +15,7 @@ from kernel_lab.engine.judge import judge as judge_module
 from kernel_lab.engine.judge.judge import CheckReport, GateResult
 from kernel_lab.engine.judge.static import Screening
 from kernel_lab.engine.tasks import load_task
-from kernel_lab.tui import cli_judge
+from kernel_lab.tui import cli_judge, machine
 
 KernelLab = Callable[..., Any]
 
@@ -44,6 +44,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[CheckReport], None]:
         yield SimpleNamespace()
 
     monkeypatch.setattr(cli_judge, "_judge", no_host)
+    monkeypatch.setattr(machine, "installed_version", lambda name: "9.9")
 
     def put(report: CheckReport) -> None:
         async def check_candidate(judge: Any, source: str, seed: int, on_check: Any = None) -> CheckReport:

@@ -46,6 +46,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setattr(headless, "follow", follow)
     monkeypatch.setattr(cli_run, "_screen", screen)
     monkeypatch.setattr(machine, "gpus", list)
+    monkeypatch.setattr(machine, "installed_version", lambda name: "9.9")
     return seen
 
 
