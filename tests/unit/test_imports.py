@@ -112,7 +112,7 @@ def test_without_torch_the_screen_opens(arguments: list[str], recorded_lab: Path
         ["-P", "-c", code],
         env=environment,
         dimensions=(30, 120),
-        timeout=30,
+        timeout=90,
         encoding="utf-8",
     )
     try:
