@@ -25,8 +25,9 @@ from kernel_lab.engine.facts import Prediction, Reason
 from kernel_lab.engine.proposers.base import Answer, Exhausted, Proposal, ProposalRequest, Refusal, Say
 
 ACTIONS = ("source", "edit", "config", "refuse", "fail", "end")
-DETAILS = tuple(
-    "description hypothesis lever gain_percent bottleneck trial_space ideas task delay_s text".split()
+DETAILS = (
+    *("description", "hypothesis", "lever", "gain_percent", "bottleneck", "trial_space", "ideas", "task"),
+    *("delay_s", "text"),
 )
 
 Step = dict[str, Any]

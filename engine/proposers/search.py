@@ -12,6 +12,7 @@ an end, and a keep starts over from the new champion.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -222,8 +223,9 @@ class _Plan:
 
 
 def _mention(notes: str, name: str) -> int:
-    at = notes.find(name)
-    return at if at >= 0 else len(notes)
+    """Where the notes first name a tunable; behind their end if they never do."""
+    found = re.search(rf"\b{re.escape(name)}\b", notes)
+    return found.start() if found else len(notes)
 
 
 def _is_strength(values: list[Value], current: Value) -> bool:

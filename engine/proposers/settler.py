@@ -21,9 +21,13 @@ ENUMERATED_SETTINGS = 16
 """Spaces of at most this many settings are tried one by one, nearest to the parent's values first."""
 
 STARTUP_TRIALS = 4
-"""Settings drawn at random before the sampler trusts what it was told."""
+"""Settings that the sampler wants to know before it draws by them rather than at random."""
 
-SAMPLER_TRIES = 16
+SAMPLED_EVERY = 3
+"""One ask in so many goes to the sampler, the others step from the best setting so far: champions are good
+already, and with 8 to 12 trials steps find more than the sampler does by itself."""
+
+SAMPLER_TRIES = 4
 """How often the sampler is asked for a setting that was not tried yet, before the nearest one is taken."""
 
 Values = Mapping[str, Value]
@@ -58,7 +62,10 @@ class Settler:
         """A setting that was neither asked for nor told before; None when there is none left."""
         if not self.space or len(self._asked) >= self.size:
             return None
-        values = None if self.size <= ENUMERATED_SETTINGS else self._sampled()
+        values = None
+        if self.size > ENUMERATED_SETTINGS:
+            sampled = (len(self._told) + len(self._pending)) % SAMPLED_EVERY == SAMPLED_EVERY - 1
+            values = self._sampled() if sampled else self._step() or self._sampled()
         if values is None:
             values = next(one for one in self._by_distance() if self._key(one) not in self._asked)
         self._asked.add(self._key(values))
@@ -110,6 +117,20 @@ class Settler:
             )
         for at in ordered:
             yield {name: options[i] for (name, options), i in zip(self.space.items(), at, strict=True)}
+
+    def _step(self) -> dict[str, Value] | None:
+        """A setting that was not asked for yet, one tunable away from the best so far."""
+        good = [(value, -at, values) for at, (values, value) in enumerate(self._told) if value is not None]
+        best = max(good, key=lambda one: one[:2])[2] if good else self._parent
+        if not self._is_setting(best):
+            return None
+        steps: list[dict[str, Value]] = []
+        for name, options in self.space.items():
+            at = _index(best[name], options) or 0
+            near = (at - 1, at + 1) if _is_ordered(options) else range(len(options))
+            steps += [{**best, name: options[i]} for i in near if 0 <= i < len(options) and i != at]
+        fresh = [step for step in steps if self._key(step) not in self._asked]
+        return fresh[self._draw_seed(0) % len(fresh)] if fresh else None
 
     def _sampled(self) -> dict[str, Value] | None:
         """A setting from a tree-structured Parzen estimator, fresh from seed and history."""
