@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pexpect
@@ -108,14 +111,19 @@ def test_without_torch_the_screen_opens(arguments: list[str], recorded_lab: Path
     code = f"{BLOCKED}\nfrom kernel_lab.tui.cli import main\nsys.exit(main({arguments!r}))"
     environment = {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     screen = pexpect.spawn(
-        sys.executable,
-        ["-P", "-c", code],
-        env=environment,
-        dimensions=(30, 120),
-        timeout=90,
-        encoding="utf-8",
+        sys.executable, ["-P", "-c", code], env=environment, dimensions=(30, 120), encoding="utf-8"
     )
     try:
-        screen.expect("rtx3060")
+        assert "rtx3060" in _shown(screen, until="rtx3060")
     finally:
         screen.close(force=True)
+
+
+def _shown(screen: pexpect.spawn, until: str, seconds: float = 60) -> str:
+    """Text that a program drew, without escape sequences, up to the moment when `until` is in it."""
+    drawn, plain, deadline = "", "", time.monotonic() + seconds
+    while until not in plain and time.monotonic() < deadline and screen.isalive():
+        with contextlib.suppress(pexpect.TIMEOUT, pexpect.EOF):
+            drawn += screen.read_nonblocking(100_000, timeout=1)
+        plain = re.sub(r"\x1b(\[[0-9;?<>]*[a-zA-Z]|\][^\x07]*\x07)", "", drawn)
+    return plain
