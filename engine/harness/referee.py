@@ -28,7 +28,7 @@ from compare import Comparison, compare, tolerance_for
 from wire import Wire
 
 SEED_STRIDE = 1_000_003
-ELEMENT_TRIES = 8
+ELEMENT_TRIES = 3
 
 
 class Contents:
@@ -158,23 +158,48 @@ class Referee:
         return self._contents[index, kind]
 
     def _one_changed(self, index: int) -> Contents:
-        """The contents of `renewed` with one element changed so that the right answer changes clearly."""
+        """The contents of `renewed` with one element changed so that the right answer changes clearly.
+
+        Elements are drawn at random first; where none of those matters (all weight lies on one key, say), one
+        that does is looked for by halves.
+        """
         renewed, case = self._inputs(index, "renewed"), self._cases[index]
-        right, _ = renewed.answers()
+        right, base = renewed.answers()
         names = [name for name, tensor in renewed.inputs.items() if tensor.dtype.is_floating_point]
-        for _ in range(ELEMENT_TRIES):
+
+        def with_changed(name: str, box: list[slice]) -> dict[str, torch.Tensor]:
             inputs = clone(renewed.inputs)
-            target = inputs[self._random.choice(names)]
-            at = tuple(self._random.randrange(size) for size in target.shape)
-            old = float(target[at])
-            if old != old:
-                continue
-            target[at] = -old + (8.0 if old < 0 else -8.0)
-            changed = Contents(self._reference, case, inputs)
-            new_right, new_base = changed.answers()
-            if not self._compare(right, new_right, new_base, case).ok:
-                return changed
-        return changed
+            part = inputs[name][tuple(box)]
+            part.copy_(torch.where(part < 0, 8.0 - part, -8.0 - part))
+            return inputs
+
+        def matters(inputs: dict[str, torch.Tensor]) -> bool:
+            return not self._compare(right, self._reference.reference(inputs, case), base, case).ok
+
+        for _ in range(ELEMENT_TRIES):
+            name = self._random.choice(names)
+            at = [self._random.randrange(size) for size in renewed.inputs[name].shape]
+            inputs = with_changed(name, [slice(n, n + 1) for n in at])
+            if matters(inputs):
+                return Contents(self._reference, case, inputs)
+        self._random.shuffle(names)
+        for name in names:
+            box: list[slice] | None = [slice(0, size) for size in renewed.inputs[name].shape]
+            while box is not None and any(part.stop - part.start > 1 for part in box):
+                halves = self._halves(box)
+                box = next((half for half in halves if matters(with_changed(name, half))), None)
+            if box is not None:
+                return Contents(self._reference, case, with_changed(name, box))
+        return Contents(self._reference, case, inputs)
+
+    def _halves(self, box: list[slice]) -> list[list[slice]]:
+        """A box cut through its longest side, in random order."""
+        side = max(range(len(box)), key=lambda n: box[n].stop - box[n].start)
+        low, high = box[side].start, box[side].stop
+        middle = (low + high) // 2
+        halves = [[*box[:side], cut, *box[side + 1 :]] for cut in (slice(low, middle), slice(middle, high))]
+        self._random.shuffle(halves)
+        return halves
 
     def stage(self, step: Step) -> None:
         """Fill the step's inputs; what stands where its answers will go cannot be taken for them."""

@@ -20,6 +20,7 @@ import identity
 import standins
 import tensors
 import torch
+import triton
 import triton.runtime.interpreter as interpreter
 from candidatefile import Refused
 from triton.runtime.interpreter import InterpretedFunction
@@ -103,6 +104,18 @@ class Memory:
         """Copy a tensor's elements, in order, to a region; no more than fits."""
         flat = tensor.detach().contiguous().view(torch.uint8).flatten()[: region["bytes"]]
         self.bytes_at(region)[: flat.numel()].copy_(flat)
+
+
+def warm() -> None:
+    """Triton before 3.9 makes an index of a one-element array in a way that numpy 2.4 refuses."""
+    patch = interpreter._patch_lang_tensor
+
+    def patch_with_index(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 9):
+        interpreter._patch_lang_tensor = patch_with_index
 
 
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
