@@ -9,13 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import occupancy
+import model
 import tensors
 from wire import Wire
-
-
-def warm() -> None:
-    import model  # noqa: F401 (imported to be warm in every fork)
 
 
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
@@ -60,39 +56,35 @@ def analyse(
     workloads: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Launch facts, times and bounds by workload. `artifacts`: unit to the file of its machine code."""
-    import model
-
-    units = {key: json.loads(Path(path).read_text()) for key, path in artifacts.items()}
-    families = {key: occupancy.tensor_family(occupancy.opcodes(unit["sass"])) for key, unit in units.items()}
+    units = {key: json.loads(Path(path).read_text(encoding="utf-8")) for key, path in artifacts.items()}
     described: list[dict[str, Any]] = []
     times: dict[str, float] = {}
     parts: dict[str, dict[str, Any]] = {}
     for workload, launched in zip(workloads, launches, strict=True):
-        full = [{**launch, **units[launch["unit"]]} for launch in launched]
-        singles = [model.estimate_launch(launch, target, workload) for launch in full]
-        total = model.estimate(full, target, workload)
+        full = [{**units[launch["unit"]], **launch} for launch in launched]
+        singles = [model.estimate_summary(launch["summary"], launch, target, workload) for launch in full]
+        total = model.join(singles, target, workload)
         times[workload["id"]] = float(total["time_us"])
         parts[workload["id"]] = {key: value for key, value in total.items() if key != "time_us"}
-        whole = sum(single["time_us"] for single in singles) or 1.0
-        for launch, single in zip(full, singles, strict=True):
-            fit = occupancy.occupancy(
-                num_warps=launch["num_warps"],
-                registers=launch["registers"],
-                smem_bytes=launch["smem_bytes"],
-                **{key: int(target[key]) for key in ("warps_sm", "ctas_sm", "registers_sm", "smem_sm_bytes")},
-            )
-            described.append({
-                "workload": workload["id"],
-                "kernel": launch["kernel"],
-                "grid": launch["grid"],
-                "num_warps": launch["num_warps"],
-                "smem_bytes": launch["smem_bytes"],
-                "registers": launch["registers"],
-                "spill_bytes": launch["spill_bytes"],
-                "tensor_cores": families[launch["unit"]],
-                "ctas_per_sm": fit.ctas_per_sm,
-                "occupancy": fit.fraction,
-                "time_us": float(single["time_us"]),
-                "share": float(single["time_us"]) / whole,
-            })  # fmt: skip
+        described += _described(full, singles, target, workload["id"])
     return {"launches": described, "time_us": times, "parts": parts}
+
+
+def _described(
+    launches: list[dict[str, Any]], estimates: list[dict[str, Any]], target: dict[str, Any], workload: str
+) -> list[dict[str, Any]]:
+    """The fields of a Launch for each launch of one call."""
+    whole = sum(float(estimate["time_us"]) for estimate in estimates) or 1.0
+    found = []
+    for launch, estimate in zip(launches, estimates, strict=True):
+        ctas = model.occupancy(launch, target)
+        kept = ("kernel", "grid", "num_warps", "smem_bytes", "registers", "spill_bytes", "tensor_cores")
+        found.append({
+            "workload": workload,
+            **{key: launch[key] for key in kept},
+            "ctas_per_sm": ctas,
+            "occupancy": min(1.0, ctas * launch["num_warps"] / int(target["warps_sm"])),
+            "time_us": float(estimate["time_us"]),
+            "share": float(estimate["time_us"]) / whole,
+        })  # fmt: skip
+    return found

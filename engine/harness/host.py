@@ -31,10 +31,13 @@ if str(HARNESS) not in sys.path:
 import sandbox  # noqa: E402 (its folder is put on the path above)
 from check import check  # noqa: E402
 from children import Failed, Lost, Nursery  # noqa: E402
-from jobs import Answer, Job  # noqa: E402
+from jobs import Answer, Job, Versions  # noqa: E402
 from screen import screen  # noqa: E402
 from store import Store, key_of, source_hash  # noqa: E402
 from wire import LINE_LIMIT, one_line  # noqa: E402
+
+COMPILING = ("capture.py", "lower.py", "machinecode.py", "standins.py", "model/*.py")
+"""Files that decide what a kernel's artifact holds."""
 
 JOBS: dict[str, Callable[[Job], Awaitable[Answer]]] = {"screen": screen, "check": check}
 
@@ -55,7 +58,6 @@ class Host:
         self._layers = sandbox.probe(str(scratch), off)
         self._nursery = Nursery(scratch, self._layers)
         self._jobs: dict[int, asyncio.Task[Answer]] = {}
-        self._references: dict[str, str] = {}
         self._facts = {
             "python": platform.python_version(),
             "torch": version_of("torch"),
@@ -64,12 +66,11 @@ class Host:
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
             "layers": self._layers,
         }
-        compiler = [self._facts["torch"], self._facts["triton"], source_hash_of("capture.py", "lower.py")]
-        self._versions = {
-            "content": key_of(self._facts["torch"], self._facts["triton"], source_hash(HARNESS)),
-            "compiler": key_of(*compiler),
-            "task": lambda folder: key_of((Path(folder) / "reference.py").read_text(encoding="utf-8")),
-        }
+        packages = (self._facts["torch"], self._facts["triton"])
+        self._versions = Versions(
+            content=key_of(*packages, source_hash(HARNESS)),
+            compiler=key_of(*packages, *(source_hash(HARNESS, pattern) for pattern in COMPILING)),
+        )
         self._count = 0
 
     def start(self) -> None:
@@ -149,10 +150,6 @@ class Host:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._nursery.close()
-
-
-def source_hash_of(*names: str) -> str:
-    return key_of(*((HARNESS / name).read_text(encoding="utf-8") for name in names))
 
 
 async def serve(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from children import Child, Failed, Nursery
+from children import OUTPUT_TAIL_BYTES, Child, Failed, Nursery
 from store import Store
 
 HOST_MEMORY_BYTES = 6 << 30
@@ -17,6 +17,16 @@ HOST_MEMORY_BYTES = 6 << 30
 
 DEADLINES_S = {"load": 20.0, "compile": 60.0, "case": 30.0, "reference": 60.0, "analyse": 60.0}
 """Seconds that a phase may take where the request does not say."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Hashes that results by content depend on beside what a request says."""
+
+    content: str
+    """Of torch, triton and the whole harness."""
+    compiler: str
+    """Of torch, triton and what compiles."""
 
 
 @dataclass
@@ -35,7 +45,7 @@ class Job:
         request: dict[str, Any],
         nursery: Nursery,
         store: Store,
-        versions: dict[str, Any],
+        versions: Versions,
         folder: Path,
         progress: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -48,6 +58,7 @@ class Job:
         self._children: list[Child] = []
         self._candidates: list[Child] = []
         self._works = 0
+        self._said = ""
         self._deadlines = {**DEADLINES_S, **(request.get("deadline_s") or {})}
         self.memory_bytes = int(request.get("memory_bytes") or HOST_MEMORY_BYTES)
 
@@ -107,9 +118,14 @@ class Job:
         self._children.append(child)
         return child
 
+    def say(self, text: str) -> None:
+        """Add what a compiler said to the job's output."""
+        self._said += text
+
     def output(self) -> str:
-        """The tail of what the candidate printed."""
-        return "".join(child.output() for child in self._candidates)[-8192:]
+        """The tail of what the candidate printed, and of what its compiler said."""
+        printed = "".join(child.output() for child in self._candidates)
+        return (printed + self._said)[-OUTPUT_TAIL_BYTES:]
 
     async def bury(self, child: Child) -> None:
         """This child has done its part."""

@@ -11,6 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import machinecode
+import model
 import standins
 import triton
 from triton.backends.nvidia.compiler import CUDABackend
@@ -50,7 +52,10 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
 
 
 def compile_unit(unit: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
-    """All stages from TTIR (or TTGIR) on. Raises OverShared before any machine code is made."""
+    """All stages from TTIR (or TTGIR) on, and the time model's summary of the machine code.
+
+    Raises OverShared before any machine code is made.
+    """
     standins.install_driver(target)
     limit = int(target["smem_block_bytes"])
     make_ptx = CUDABackend.make_ptx
@@ -68,7 +73,8 @@ def compile_unit(unit: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]
     cubin.write_bytes(kernel.asm["cubin"])
     usage = resources(_tool("cuobjdump", "--dump-resource-usage", str(cubin)), kernel.metadata.name)
     metadata = kernel.metadata
-    return {
+    sass = _tool("nvdisasm", "-c", str(cubin))
+    artifact = {
         "name": metadata.name,
         "smem_bytes": int(metadata.shared),
         "num_warps": int(metadata.num_warps),
@@ -78,8 +84,11 @@ def compile_unit(unit: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]
         "ttir": unit["text"] if unit["suffix"] == "ttir" else "",
         "ttgir": str(kernel.asm.get("ttgir", "")),
         "ptx": str(kernel.asm["ptx"]),
-        "sass": _tool("nvdisasm", "-c", str(cubin)),
+        "sass": sass,
+        "tensor_cores": machinecode.tensor_family(machinecode.opcodes(sass)),
     }
+    described = {**artifact, "kernel": unit["name"]}
+    return {**artifact, "summary": model.parse(described, target)}
 
 
 def _tool(name: str, *arguments: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import claims
@@ -27,8 +28,8 @@ async def screen(job: Job) -> Answer:
     request = job.request
     source, entry, target = request["source"], request["entry"], request["target"]
     workloads = request["workloads"]
-    task = job.versions["task"](request["task_dir"])
-    key = key_of("screen", source, entry, task, target, workloads, job.versions["content"])
+    task = (Path(request["task_dir"]) / "reference.py").read_text(encoding="utf-8")
+    key = key_of("screen", source, entry, task, target, workloads, job.versions.content)
     remembered = job.store.get("screen", key)
     if remembered is not None:
         facts = {**remembered["facts"], "cached": True}
@@ -140,8 +141,7 @@ class Compiler:
 
     async def _compile(self, unit: dict[str, Any], key: str) -> str:
         """The path of the unit's artifact."""
-        arch, limit = int(self._target["arch"]), int(self._target["smem_block_bytes"])
-        key = key_of("unit", key, arch, limit, self._job.versions["compiler"])
+        key = key_of("unit", key, self._target, self._job.versions.compiler)
         if (known := self._job.store.get("unit", key)) is None:
             async with self._slots:
                 known = await self._lower(unit)
@@ -149,13 +149,13 @@ class Compiler:
         if "over_shared" in known:
             raise OverLimit(unit["name"], known["over_shared"])
         if "compile_error" in known:
+            self._job.say(known.get("trace", ""))
             raise Failed("compile_error", known["compile_error"])
         return str(self._job.store.path("unit", key))
 
     async def _lower(self, unit: dict[str, Any]) -> dict[str, Any]:
         """Compile in a child. A compiler that crashes is the candidate's compile error."""
-        facts = {key: self._target[key] for key in ("arch", "smem_block_bytes")}
-        child = await self._job.compiler(unit=unit, target=facts)
+        child = await self._job.compiler(unit=unit, target=self._target)
         child.allow("compile", self._job.seconds("compile"))
         try:
             message = await child.receive()

@@ -24,10 +24,10 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def source_hash(folder: Path) -> str:
+def source_hash(folder: Path, pattern: str = "**/*.py") -> str:
     """Hash of a folder's Python files: what the harness computes changes with its code."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(folder.glob(pattern)):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
