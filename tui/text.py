@@ -16,6 +16,9 @@ from rich.cells import cell_len, chop_cells
 LINE_LIMIT = 2_000
 """Characters of one line that a pane shows."""
 
+PARAGRAPH_LIMIT = 20_000
+"""Characters of one line that is wrapped."""
+
 TEXT_LIMIT = 256_000
 """Characters of one text that a pane reads at all."""
 
@@ -115,7 +118,7 @@ def wrap(paragraph: str, width: int) -> tuple[str, ...]:
 def wrapped(text: object, width: int, max_lines: int = 4_000) -> list[str]:
     """`clean` text broken into lines of at most `width` cells."""
     result: list[str] = []
-    for line in lines_of(text, max_lines):
+    for line in lines_of(text, max_lines, PARAGRAPH_LIMIT):
         result.extend(wrap(line, width))
         if len(result) >= max_lines:
             return result[:max_lines]

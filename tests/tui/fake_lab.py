@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,12 @@ class FakeLab:
                     e.ExperimentFinished(number, "discard", (Reason("speed", "threshold", "slower"),), None),
                 ]
             self.write(*events)
+
+    def write_config_proposer(self, proposer: str) -> None:
+        """Have the lab's record say that this proposer is at work."""
+        created = self.ledger.records(limit=1)[0].event
+        assert isinstance(created, e.LabCreated)
+        self.write(replace(created, config={**created.config, "proposer": proposer}))
 
     def close(self) -> None:
         self.ledger.close()

@@ -91,8 +91,6 @@ class TextBox(TextArea):
         if handled:
             event.stop()
             event.prevent_default()
-            return
-        await super()._on_key(event)
 
     async def _on_paste(self, event: events.Paste) -> None:
         self.post_message(self.Typed())
@@ -100,9 +98,8 @@ class TextBox(TextArea):
         if len(event.text) > room:
             event.prevent_default()
             self.insert(event.text[: max(0, room)])
-            self.notify(f"only {IDEA_LIMIT:,} characters fit: the rest was left out", severity="warning")
-            return
-        await super()._on_paste(event)
+            words = f"only {IDEA_LIMIT:,} characters fit: the rest was left out"
+            self.notify(words, severity="warning", markup=False)
 
     def _recall(self, by: int) -> None:
         self._recalled = min(len(self.said), max(0, self._recalled + by))
