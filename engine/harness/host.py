@@ -39,7 +39,10 @@ from wire import LINE_LIMIT, one_line  # noqa: E402
 COMPILING = ("capture.py", "lower.py", "machinecode.py", "standins.py", "model/*.py")
 """Files that decide what a kernel's artifact holds."""
 
-JOBS: dict[str, Callable[[Job], Awaitable[Answer]]] = {"screen": screen, "check": check}
+JOBS: dict[str, Callable[[Job], Awaitable[Answer]]] = {
+    "screen": screen,
+    "check": check,
+}
 
 
 def version_of(package: str) -> str | None:
@@ -58,6 +61,7 @@ class Host:
         self._layers = sandbox.probe(str(scratch), off)
         self._nursery = Nursery(scratch, self._layers)
         self._jobs: dict[int, asyncio.Task[Answer]] = {}
+        self._working: dict[int, Job] = {}
         self._facts = {
             "python": platform.python_version(),
             "torch": version_of("torch"),
@@ -91,6 +95,11 @@ class Host:
             if task is not None:
                 task.cancel()
             self._done(number, Answer("ok", facts={"found": task is not None}))
+        elif name == "finish":
+            job = self._working.get(int(request["target"]))
+            if job is not None:
+                job.finish.set()
+            self._done(number, Answer("ok", facts={"found": job is not None}))
         elif name in JOBS:
             task = asyncio.create_task(self._run(number, request, JOBS[name]))
             self._jobs[number] = task
@@ -110,9 +119,11 @@ class Host:
             self._scratch / f"job{self._count}",
             lambda progress: self.say({"id": number, "progress": progress}),
         )
+        self._working[number] = job
         try:
             answer = await self._outcome(job, work)
         finally:
+            del self._working[number]
             await asyncio.shield(job.close())
         self._done(number, answer)
         return answer

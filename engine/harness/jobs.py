@@ -55,6 +55,8 @@ class Job:
         self.versions = versions
         self.progress = progress
         self._folder = folder
+        self.finish = asyncio.Event()
+        """Set when the job is asked to end after the round that it is in."""
         self._children: list[Child] = []
         self._candidates: list[Child] = []
         self._works = 0
@@ -94,6 +96,32 @@ class Job:
         self._candidates.append(child)
         return child
 
+    async def trusted_on_card(
+        self, role: str, descriptors: Iterable[int] = (), **specification: Any
+    ) -> Child:
+        """A child with a CUDA context of its own that runs no candidate's code."""
+        return await self._spawn("card", role, specification, confined=False, descriptors=descriptors)
+
+    async def candidate_on_card(
+        self,
+        source: str,
+        readable: tuple[str, ...],
+        devices: tuple[str, ...],
+        descriptors: Iterable[int] = (),
+        **specification: Any,
+    ) -> Child:
+        """A child that loads the candidate beside the card. It starts compilers until it locks itself."""
+        work = self._work()
+        path = work / "candidate.py"
+        path.write_text(source, encoding="utf-8")
+        specification["source_path"] = str(path)
+        child = await self._spawn(
+            "card", "cardtrial", specification, confined=True, programs=True, descriptors=descriptors,
+            work=work, readable=readable, devices=devices,
+        )  # fmt: skip
+        self._candidates.append(child)
+        return child
+
     async def _spawn(
         self,
         kind: str,
@@ -104,6 +132,8 @@ class Job:
         programs: bool = False,
         descriptors: Iterable[int] = (),
         work: Path | None = None,
+        readable: tuple[str, ...] = (),
+        devices: tuple[str, ...] = (),
     ) -> Child:
         child = await self.nursery.spawn(
             kind,
@@ -114,6 +144,8 @@ class Job:
             confined=confined,
             programs=programs,
             descriptors=descriptors,
+            readable=readable,
+            devices=devices,
         )
         self._children.append(child)
         return child

@@ -5,6 +5,10 @@ trial      a candidate in Triton's interpreter: what it answers
 lower      the compiler: intermediate code to machine code and its disassembly
 analyst    trusted: limits, occupancy and the time model
 referee    trusted: inputs, references, comparison
+cardtrial    a candidate on the card: what it answers, and timed
+cardreferee  trusted: as referee, on the card
+cardclock    trusted: inputs and clock of a timed race, and comparison of its answers
+cardclean    trusted: roofs, health and baselines of the card
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from wire import Wire
 ROLES = {
     "compile": ("capture", "lower", "analyst", "referee"),
     "interpret": ("trial",),
+    "card": ("cardtrial", "cardreferee", "cardclock", "cardclean"),
 }
 
 

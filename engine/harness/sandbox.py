@@ -62,6 +62,8 @@ class Bounds:
     layers: tuple[str, ...]
     """Which layers are active on this machine."""
     readable: tuple[str, ...] = field(default_factory=tuple)
+    devices: tuple[str, ...] = field(default_factory=tuple)
+    """Device files of a card that it may use; the driver maps far more address space than it uses."""
 
 
 def readable_paths(extra: Iterable[str] = ()) -> tuple[str, ...]:
@@ -119,14 +121,14 @@ def build_root(bounds: Bounds, root: str) -> None:
         return
     kc.mount(None, "/", None, kc.MS_REC | kc.MS_PRIVATE)
     kc.mount("tmpfs", root, "tmpfs", kc.MS_NOSUID | kc.MS_NODEV, "size=1m,mode=755")
-    for link in ("/lib", "/lib64"):
+    for link in ("/lib", "/lib64", "/bin", "/sbin"):
         if Path(link).is_symlink():
             Path(root + link).symlink_to(Path(link).readlink())
     read_only = kc.MOUNT_ATTR_RDONLY | kc.MOUNT_ATTR_NOSUID | kc.MOUNT_ATTR_NODEV
     for path in bounds.readable:
         _bind(path, root)
         kc.set_mount_attributes(root + path, read_only, recursive=True)
-    for device in _DEVICES:
+    for device in (*_DEVICES, *bounds.devices):
         if Path(device).exists():
             _bind(device, root)
     _bind(bounds.work, root)
@@ -176,10 +178,11 @@ def _limit(bounds: Bounds) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, bounds.file_bytes),
         (resource.RLIMIT_NOFILE, 512),
-        (resource.RLIMIT_AS, space),
     ]
+    if not bounds.devices:
+        wanted.append((resource.RLIMIT_AS, space))
     if "pid_namespace" in bounds.layers:  # elsewhere the count is that of the user's whole session
-        wanted.append((resource.RLIMIT_NPROC, 64))
+        wanted.append((resource.RLIMIT_NPROC, 256 if bounds.devices else 64))
     for limit, value in wanted:
         _, hard = resource.getrlimit(limit)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -225,7 +228,7 @@ def _landlock(bounds: Bounds) -> None:
     read = _LANDLOCK_READ | (_LANDLOCK_EXECUTE if bounds.programs else 0)
     for path in (*bounds.readable, "/proc"):
         _allow(ruleset, path, read)
-    for device in _DEVICES:
+    for device in (*_DEVICES, *bounds.devices):
         _allow(ruleset, device, handled & (_LANDLOCK_READ | 1 << 1 | _LANDLOCK_TRUNCATE))
     writing = _LANDLOCK_READ | _LANDLOCK_WRITE | _LANDLOCK_REFER | _LANDLOCK_TRUNCATE
     _allow(ruleset, bounds.work, handled & writing)

@@ -20,6 +20,7 @@ _EPERM = 1
 _ENOSYS = 38
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = 0x7E020080
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 _LD_W_ABS = 0x20
 _JEQ = 0x15
@@ -111,11 +112,18 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install(*, programs: bool) -> None:
-    """Filter this process from now on. Needs no_new_privs. Raises OSError where the kernel has none."""
+def install(*, programs: bool, all_threads: bool = False) -> None:
+    """Filter this process from now on, on top of a filter that it has; the stricter answer counts.
+
+    Needs no_new_privs. Raises OSError where the kernel has none. A process that has started threads wants
+    `all_threads`.
+    """
     if kc.MACHINE not in _ALWAYS:
         raise OSError(38, f"no list of system calls for {kc.MACHINE}")
     code = program(programs=programs)
     buffer = ctypes.create_string_buffer(code, len(code))
     filter_program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    kc.prctl(kc.PR_SET_SECCOMP, 2, ctypes.byref(filter_program))
+    if all_threads:
+        kc.syscall(_SECCOMP[kc.MACHINE], 1, 1, ctypes.byref(filter_program), what="seccomp")
+    else:
+        kc.prctl(kc.PR_SET_SECCOMP, 2, ctypes.byref(filter_program))

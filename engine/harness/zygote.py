@@ -3,6 +3,7 @@
     nest        has torch, forks the zygotes, which share its pages
     compile     has triton; forks captures, lowerings, analysts and referees
     interpret   has triton in its interpreter (TRITON_INTERPRET=1); forks the candidates of checks
+    card        has triton; forks what runs on the card, each with a CUDA context of its own
 
 No zygote touches CUDA, runs a torch operation or holds a job's data: a fork of it starts clean. A zygote
 gets a request with descriptors over its control socket, forks a keeper (see keeper.py) and answers with the
@@ -29,7 +30,7 @@ if HARNESS not in sys.path:
 
 import kernelcalls as kc  # noqa: E402 (its folder is put on the path above)
 
-DESCRIPTORS = 8
+DESCRIPTORS = 16
 MESSAGE_BYTES = 64 * 1024
 
 
