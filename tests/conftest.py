@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 _XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
-_UNSET = ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+_UNSET = (
+    *("NO_COLOR", "FORCE_COLOR", "COLORTERM", "COLUMNS", "LINES"),  # some runners set a size of their own
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+)
 _LOOPBACK = ("127.", "localhost", "::1", "0.0.0.0")  # noqa: S104  compared with, never bound
 _world: Path | None = None
 
