@@ -44,6 +44,8 @@ class Control:
         self.mode = mode
         self.paused = ledger.view().paused
         self.stopping: Literal["", "after", "now"] = ""
+        self.running: int | None = None
+        """The experiment that `kill` would end."""
         self.kill = asyncio.Event()
         self.stop_now = asyncio.Event()
         self.changed = asyncio.Event()
@@ -111,8 +113,10 @@ class Control:
             case c.Pause() | c.Resume():
                 return self._pause(isinstance(command, c.Pause), by)
             case c.Kill():
+                if self.running is None:
+                    raise UsageError("no experiment is running: nothing to end")
                 self.kill.set()
-                return "the running experiment is ended", [], []
+                return f"#{self.running} is ended", [], []
             case c.Stop():
                 self.stopping = "now" if command.now or self.stopping else "after"
                 if self.stopping == "now":

@@ -107,8 +107,6 @@ class Loop:
     async def _work(self) -> EngineStopped:
         self._create()
         self._sync_repo()
-        for task in self.tasks.values():
-            await self._seed(task)
         while True:
             await self.control.runnable()
             if self.control.stopping:
@@ -122,6 +120,7 @@ class Loop:
         """One experiment; where its host dies, it goes on from its last step under a new one."""
         for attempt in range(HOST_DEATHS):
             try:
+                await self._seed(task)
                 return await self._one(task)
             except HostDied as death:
                 if attempt == HOST_DEATHS - 1:
@@ -254,6 +253,7 @@ class Loop:
         started = ExperimentStarted(number, task.name, champion_id, self.proposer.name)
         running = asyncio.create_task(experiment.run(self.proposer, request, started))
         killing = asyncio.create_task(self.control.kill.wait())
+        self.control.running = number
         try:
             await asyncio.wait({running, killing}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -264,6 +264,7 @@ class Loop:
                 return
             answer = running.result()
         finally:
+            self.control.running = None
             self.control.kill.clear()
             for waiting in (running, killing):
                 waiting.cancel()
