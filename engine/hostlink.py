@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,14 @@ class HostLink:
     only when the host has said that nothing of the job is left.
     """
 
-    def __init__(self, python: str, cache_dir: Path | str, scratch_dir: Path | str) -> None:
+    def __init__(
+        self, python: str, cache_dir: Path | str, scratch_dir: Path | str, *, without: Sequence[str] = ()
+    ) -> None:
+        """`without` names layers of protection to leave off, which tests use to try the others."""
         self._python = python
         self._cache_dir = Path(cache_dir)
         self._scratch_dir = Path(scratch_dir)
+        self._without = tuple(without)
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._pending: dict[int, _Pending] = {}
@@ -131,6 +135,7 @@ class HostLink:
             "--scratch",
             str(self._scratch_dir),
         ]
+        arguments += ["--without", ",".join(self._without)]
         with self.log_path.open("ab") as log:
             try:
                 self._process = await asyncio.create_subprocess_exec(

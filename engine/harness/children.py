@@ -24,6 +24,7 @@ import zygote
 from wire import LINE_LIMIT, one_line
 
 WATCH_SECONDS = 0.05
+PROCESSES_LIMIT = 64
 OUTPUT_TAIL_BYTES = 8 * 1024
 START_SECONDS = 120.0
 """How long importing torch and triton may take on a slow disk."""
@@ -82,7 +83,6 @@ class Child:
     memory_bytes: int
     shared_bytes: int
     """What each process shares with the zygote it was forked from."""
-    first_pid: int | None = None
     deadline: float | None = None
     phase: str = "start"
     verdict: Failed | None = None
@@ -207,8 +207,8 @@ class Child:
             for line in lines:
                 said = json.loads(line)
                 if "started" in said:
-                    self.first_pid = said["started"]
-                elif "lost" in said:
+                    continue
+                if "lost" in said:
                     found.lost = said["lost"]
                 elif said.get("by") != "init" or (found.code is None and found.signal is None):
                     found.code, found.signal = said["code"], said["signal"]
@@ -217,16 +217,17 @@ class Child:
             self.ending.set_result(found)
 
     async def _watch(self) -> None:
-        """Deadline and memory, twenty times a second while the child works."""
+        """Deadline, memory and processes, twenty times a second while the child works."""
         while not self.ending.done():
             await asyncio.sleep(WATCH_SECONDS)
             if self.deadline is not None and time.monotonic() > self.deadline:
                 self._condemn("timeout", f"{self.phase} took longer than its deadline")
                 return
-            if (
-                self.first_pid is not None
-                and tree_bytes(self.first_pid, self.shared_bytes) > self.memory_bytes
-            ):
+            size_bytes, processes = tree_use(self.keeper_pid, self.shared_bytes)
+            if processes > PROCESSES_LIMIT:
+                self._condemn("crash", f"started more than {PROCESSES_LIMIT} processes")
+                return
+            if size_bytes > self.memory_bytes:
                 self._condemn("oom", f"used more than {self.memory_bytes:,} B of host memory")
                 return
 
@@ -235,19 +236,22 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def tree_bytes(pid: int, shared_bytes: int) -> int:
-    """Resident bytes of a process and all below it, beyond what each shares with its zygote."""
-    total = 0
+def tree_use(pid: int, shared_bytes: int) -> tuple[int, int]:
+    """Resident bytes of a process and all below it, beyond the zygote's pages, and how many they are."""
+    total = count = 0
     queue = [pid]
     while queue:
         current = queue.pop()
+        count += 1
+        if count > PROCESSES_LIMIT:
+            break
         try:
             total += max(0, resident_bytes(current) - shared_bytes)
             for task in Path(f"/proc/{current}/task").iterdir():
                 queue += [int(child) for child in (task / "children").read_text().split()]
         except (OSError, IndexError):
             continue
-    return total
+    return total, count
 
 
 class Nursery:
@@ -337,6 +341,8 @@ class Nursery:
         confined: bool,
         programs: bool = False,
         descriptors: Iterable[int] = (),
+        readable: tuple[str, ...] = (),
+        devices: tuple[str, ...] = (),
     ) -> Child:
         """A new child of the zygote `kind`, playing `role`, allowed to write `work` alone."""
         control = await self.zygote(kind)
@@ -352,7 +358,7 @@ class Nursery:
             bounds = asdict(
                 sandbox.Bounds(
                     str(work), memory_bytes, 16 << 20 if not programs else 256 << 20, programs,
-                    self._layers, self._readable,
+                    self._layers, (*self._readable, *readable), devices,
                 )
             )  # fmt: skip
         request = {"role": role, "bounds": bounds, "work": str(work)}
