@@ -17,6 +17,7 @@ class Lever:
     """`what` continues "Try …", `why` is a sentence, `gain_percent` what it brings where it helps.
 
     `needs` names a feature that the card must have. `partners` are tunables whose best value it may move.
+    `after` are levers that change what this one is worth: once one of them is kept, it is tried again soon.
     """
 
     what: str
@@ -25,6 +26,7 @@ class Lever:
     bottleneck: str
     needs: str | None = None
     partners: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 KNOWN: dict[str, Lever] = {
@@ -47,6 +49,7 @@ KNOWN: dict[str, Lever] = {
         8.0,
         "integer and fp32 instructions",
         partners=("BLOCK_M", "BLOCK_N", "num_warps"),
+        after=("SKIP",),
     ),
     "PACK_GQA": Lever(
         "one tile of queries for all heads of a group",
@@ -61,18 +64,21 @@ KNOWN: dict[str, Lever] = {
         60.0,
         "idle SMs",
         partners=("BLOCK_N", "num_warps", "num_stages"),
+        after=("PACK_GQA",),
     ),
     "ORDER": Lever(
         "another order of programs",
         "Programs that run side by side share the L2 cache if they read the same keys.",
         3.0,
         "L2 and DRAM traffic",
+        after=("PACK_GQA", "SPLIT_WAVES"),
     ),
     "LONGEST_FIRST": Lever(
         "starting the longest programs first",
         "A long program that starts last leaves the rest of the card waiting for it.",
         5.0,
         "the last wave",
+        after=("SKIP",),
     ),
     "DESCRIPTORS": Lever(
         "loading keys and values by tensor descriptors",
@@ -97,6 +103,12 @@ TUNING = Lever(
     "The best tile depends on the shape, on registers and on shared memory, and cannot be guessed.",
     5.0,
     "occupancy and latency",
+)
+TOGETHER = Lever(
+    "together what fell just short of the threshold by itself",
+    "Small gains add up where they act on different instructions.",
+    1.5,
+    "several at once",
 )
 LAUNCH = Lever(
     "every number of warps and stages",

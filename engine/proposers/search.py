@@ -1,10 +1,12 @@
 """The proposer that needs no key: it turns one lever of the champion's SPACE at a time.
 
     1  each switch that was never turned in this lab, over all buckets, in the order of the task's notes
-    2  a tuning round of tiles, warps and stages for each bucket, the heaviest bucket first
-    3  switches that were turned on an earlier champion, those that brought most first
-    4  every number of warps and stages for each bucket
-    5  switches that did not fit everywhere, one bucket at a time
+    2  switches whose worth a keep has changed since they were turned: splits once heads are packed
+    3  a tuning round of tiles, warps and stages for each bucket, the heaviest bucket first
+    4  together, the switches that fell just short by themselves
+    5  switches that were turned on an earlier champion, those that brought most first
+    6  every number of warps and stages for each bucket
+    7  switches that did not fit everywhere, one bucket at a time
 
 The answer depends on the request alone. What was tried on this champion is not tried again, so the space has
 an end, and a keep starts over from the new champion.
@@ -21,6 +23,7 @@ from kernel_lab.engine.facts import Prediction
 from kernel_lab.engine.proposers.base import Answer, Exhausted, PastExperiment, Proposal, ProposalRequest, Say
 from kernel_lab.engine.proposers.levers import (
     LAUNCH,
+    TOGETHER,
     TUNING,
     Lever,
     is_switch,
@@ -40,8 +43,8 @@ class Move:
     """One lever to turn. `space` holds what the trials may settle, by bucket."""
 
     lever: str
-    name: str | None
-    """The switch it turns; None for a tuning round."""
+    names: tuple[str, ...]
+    """The switches it turns; none for a tuning round."""
     entry: Lever
     where: str
     """Where it is turned, for people."""
@@ -75,7 +78,7 @@ class _Plan:
         self.request = request
         self.candidate = candidate
         self.weights = _bucket_weights(request)
-        self.tried_here = {past.lever for past in request.history if past.parent == request.champion.id}
+        self.tried_here = {past.lever for past in self._here()}
         self.tried_ever = {past.lever for past in request.history if past.parent is not None}
         self.switches = [
             name
@@ -86,43 +89,78 @@ class _Plan:
 
     def moves(self) -> Iterator[Move]:
         """Every move, best first."""
-        switches = [move for name in self.switches if (move := self._switch(name, list(self.weights)))]
+        switches = [move for name in self.switches if (move := self._switch(name))]
         yield from (move for move in switches if move.lever not in self.tried_ever)
-        yield from (move for bucket in self.weights if (move := self._tuning(bucket)))
         again = [move for move in switches if move.lever in self.tried_ever]
+        yield from (move for move in again if self._changed_since(move))
+        yield from (move for bucket in self.weights if (move := self._tuning(bucket)))
+        together = self._together()
+        if together is not None:
+            yield together
         yield from sorted(again, key=lambda move: -self._best_gain(move.lever))
         yield from (move for bucket in self.weights if (move := self._launch(bucket)))
         for name in self.switches:
             if self._did_not_fit(name.lower()):
                 for bucket in self.weights:
-                    move = self._switch(name, [bucket])
+                    move = self._switch(name, bucket)
                     if move is not None:
                         yield move
 
     # ---- moves
 
-    def _switch(self, name: str, buckets: list[str]) -> Move | None:
-        """Turn a switch wherever it stands otherwise; None if there is nothing to turn."""
-        values = self.candidate.space[name]
-        if name.lower() in self.tried_ever and len(values) == 2:
-            # What an earlier champion kept is not turned back.
-            buckets = [bucket for bucket in buckets if values_for(self.candidate, bucket)[name] == values[0]]
-        config = self._pinned()
+    def _switch(self, name: str, one_bucket: str | None = None) -> Move | None:
+        """Turn a switch in every timed bucket, or in one; None if there is nothing to turn."""
+        config = self._settings()
         space: dict[str, dict[str, list[Value]]] = {}
-        for bucket in buckets:
-            current = values_for(self.candidate, bucket)
-            at = position(values, current[name])
-            others = [*values[at + 1 :], *values[:at]]
-            config[bucket] = {**config.get(bucket, {}), name: others[0]}
-            space[bucket] = {name: others}
-            for partner in known(name).partners:
-                if partner in self.tunables:
-                    space[bucket][partner] = neighbours(self.candidate.space[partner], current[partner])
+        for bucket in self.weights if one_bucket is None else [one_bucket]:
+            others = self._others(name, bucket)
+            if others:
+                config[bucket] = {**config.get(bucket, {}), name: others[0]}
+                space[bucket] = {name: others, **self._beside(name, bucket)}
         if not space:
             return None
-        one = len(buckets) == 1 and len(self.weights) > 1
-        lever = f"{name.lower()}:{buckets[0]}" if one else name.lower()
-        return Move(lever, name, known(name), _where(list(space), self.weights), config, space)
+        lever = name.lower() if one_bucket is None else f"{name.lower()}:{one_bucket}"
+        return Move(lever, (name,), known(name), _where(list(space), self.weights), config, space)
+
+    def _together(self) -> Move | None:
+        """All switches at once that were faster than this champion, but not by enough to be kept."""
+        short = [
+            past.lever
+            for past in self._here()
+            if past.status == "discard" and (past.score_vs_parent or 0) > 1
+        ]
+        names = tuple(name for name in self.switches if name.lower() in short)
+        if len(names) < 2:
+            return None
+        config = self._settings()
+        space: dict[str, dict[str, list[Value]]] = {}
+        for bucket in self.weights:
+            turned = {name: others for name in names if (others := self._others(name, bucket))}
+            if turned:
+                first = {name: others[0] for name, others in turned.items()}
+                config[bucket] = {**config.get(bucket, {}), **first}
+                space[bucket] = turned
+        lever = f"together:{'+'.join(name.lower() for name in names)}"
+        return (
+            Move(lever, names, TOGETHER, _where(list(space), self.weights), config, space) if space else None
+        )
+
+    def _others(self, name: str, bucket: str) -> list[Value]:
+        """Every other value of a switch, those further down its list first.
+
+        None for a switch of two values that an earlier champion turned here: it is not turned back.
+        """
+        values = self.candidate.space[name]
+        at = position(values, values_for(self.candidate, bucket)[name])
+        if at > 0 and len(values) == 2 and name.lower() in self.tried_ever:
+            return []
+        return [*values[at + 1 :], *values[:at]]
+
+    def _beside(self, name: str, bucket: str) -> dict[str, list[Value]]:
+        """Tunables whose best value a switch may move, with the values next to the present one."""
+        current = values_for(self.candidate, bucket)
+        partners = [partner for partner in known(name).partners if partner in self.tunables]
+        return {partner: neighbours(self.candidate.space[partner], current[partner]) for partner in partners}
 
     def _tuning(self, bucket: str) -> Move | None:
         """Other values for every numeric tunable of one bucket."""
@@ -132,7 +170,7 @@ class _Plan:
         space = {name: list(self.candidate.space[name]) for name in names}
         where = _where([bucket], self.weights)
         return (
-            Move(f"tiles:{bucket}", None, TUNING, where, self._pinned(), {bucket: space}) if space else None
+            Move(f"tiles:{bucket}", (), TUNING, where, self._settings(), {bucket: space}) if space else None
         )
 
     def _launch(self, bucket: str) -> Move | None:
@@ -142,9 +180,9 @@ class _Plan:
             return None
         space = {name: list(self.candidate.space[name]) for name in names}
         where = _where([bucket], self.weights)
-        return Move(f"launch:{bucket}", None, LAUNCH, where, self._pinned(), {bucket: space})
+        return Move(f"launch:{bucket}", (), LAUNCH, where, self._settings(), {bucket: space})
 
-    def _pinned(self) -> Config:
+    def _settings(self) -> Config:
         return {bucket: dict(values) for bucket, values in self.candidate.config.items()}
 
     # ---- what is known
@@ -169,22 +207,27 @@ class _Plan:
             found += [trial.vs_parent or 0.0 for trial in past.trials]
         return max(found)
 
+    def _here(self) -> list[PastExperiment]:
+        return [past for past in self.request.history if past.parent == self.request.champion.id]
+
     def _did_not_fit(self, lever: str) -> bool:
-        here = [past for past in self._past(lever) if past.parent == self.request.champion.id]
-        return any(past.status in DID_NOT_FIT for past in here)
+        return any(past.lever == lever and past.status in DID_NOT_FIT for past in self._here())
+
+    def _changed_since(self, move: Move) -> bool:
+        """Whether a lever that changes what this one is worth was kept after it was turned last."""
+        last = max(past.id for past in self._past(move.lever))
+        changing = {name.lower() for name in move.entry.after}
+        kept = [past for past in self.request.history if past.status == "keep" and past.id > last]
+        return any(past.lever in changing for past in kept)
 
     # ---- words
 
     def proposal(self, move: Move) -> Proposal:
         """The move as a complete candidate."""
-        if move.name is not None:
-            description = f"Try {move.entry.what} ({move.name}) {move.where}."
-        else:
-            names = ", ".join(next(iter(move.space.values())))
-            description = f"Try {move.entry.what} ({names}) {move.where}."
+        names = ", ".join(move.names or next(iter(move.space.values())))
         return Proposal(
             source=with_config(self.candidate, move.config),
-            description=description,
+            description=f"Try {move.entry.what} ({names}) {move.where}.",
             hypothesis=self._hypothesis(move),
             prediction=Prediction(self._predicted(move), move.entry.bottleneck),
             lever=move.lever,

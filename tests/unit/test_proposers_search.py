@@ -149,6 +149,37 @@ def test_levers_that_brought_most_are_tried_again_first() -> None:
     assert found[0].prediction.gain_percent == pytest.approx(15.0)
 
 
+def test_a_lever_is_tried_again_soon_once_a_keep_changed_what_it_is_worth() -> None:
+    space: dict[str, list[object]] = {"SPLIT_WAVES": [0, 1], "PACK_GQA": [False, True], "EXP2": [False, True]}
+    space["BLOCK_N"] = [32, 64]
+    asked = request(source=plain(space))
+    split = ask(Search(), asked)
+    assert isinstance(split, Proposal)
+    pack = ask(Search(), after(asked, split))
+    assert isinstance(pack, Proposal)
+    kept = after(after(asked, split), pack, keep=True, ratio=1.3)
+    levers = [one.lever for one in proposals(kept)[0]]
+    assert (split.lever, pack.lever) == ("split_waves", "pack_gqa")
+    assert levers[:3] == ["exp2", "split_waves", "tiles:many"]
+
+
+def test_what_falls_just_short_alone_is_tried_together() -> None:
+    space: dict[str, list[object]] = {"A": [False, True], "B": [False, True], "C": ["x", "y", "z"]}
+    asked = request(source=plain(space))
+    for ratio in (1.004, 0.9, 1.002):
+        answer = ask(Search(), asked)
+        assert isinstance(answer, Proposal)
+        asked = after(asked, answer, ratio=ratio)
+    together = ask(Search(), asked)
+    assert isinstance(together, Proposal)
+    assert together.lever == "together:a+c"
+    assert "(A, C) in every bucket." in together.description
+    values = values_for(parse(together.source, "decode"), "many")
+    assert values == {"A": True, "B": False, "C": "y"}
+    assert together.trial_space["many"] == {"A": [True], "C": ["y", "z"]}
+    assert isinstance(ask(Search(), after(asked, together)), Exhausted)
+
+
 def test_a_switch_that_does_not_fit_everywhere_is_tried_bucket_by_bucket_at_last() -> None:
     asked = request(source=plain({"A": [False, True], "B": [False, True]}))
     first = ask(Search(), asked)
