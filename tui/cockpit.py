@@ -21,6 +21,7 @@ from kernel_lab.tui.widgets.bars import Bar
 from rich.text import Text
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
+from textual.markup import escape
 from textual.screen import Screen
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class LabApp(App[str]):
             for action, why in screen.possible():
                 label = f"{action.label} ({actions.keys_of(action)})"
                 shown = f"not now: {why}" if why else action.help
-                yield SystemCommand(label, shown, lambda name=action.id: screen.perform(name))
+                yield SystemCommand(label, escape(shown), lambda name=action.id: screen.perform(name))
         yield SystemCommand("theme", "Change the colours", self.action_change_theme)
 
     def do_copy(self) -> None:

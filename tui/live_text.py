@@ -224,7 +224,7 @@ def expectation(detail: Detail) -> str:
     if proposed is None:
         return ""
     gain, bottleneck = proposed.prediction.gain_percent, proposed.prediction.bottleneck
-    parts = [f"{gain:+.1f} %" if gain is not None else "", f"limited by {bottleneck}" if bottleneck else ""]
+    parts = [f"{gain:+.1f} %" if gain is not None else "", f"limited by {one_line(bottleneck, 60)}" if bottleneck else ""]
     return ", ".join(part for part in parts if part)
 
 

@@ -83,6 +83,25 @@ async def test_without_a_compiler_one_line_says_what_is_missing_and_labs_still_o
         await driver.on("LiveScreen")
 
 
+async def test_the_palette_shows_reasons_that_look_like_markup(
+    cockpit: Cockpit, here: FakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks() -> None:
+        raise EnvironmentProblem("[/] is missing: run `pip install 'kernel-lab[gpu]'` [bold")
+
+    monkeypatch.setattr("kernel_lab.tui.machine.require_compiler", lacks)
+    async with cockpit() as driver:
+        await driver.until(lambda: "is missing" in driver.text("#findings"))
+        for place in ("LabsScreen", "LiveScreen", "ExperimentScreen"):
+            await driver.on(place)
+            await driver.press("ctrl+p")
+            await driver.on("CommandPalette")
+            await driver.pilot.pause(0.3)
+            await driver.press(*"ew", "escape")
+            await driver.on(place)
+            await driver.press("enter")
+
+
 async def test_recordings_are_offered_and_play(
     cockpit: Cockpit, lab: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

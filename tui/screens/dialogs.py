@@ -78,7 +78,7 @@ class ChoiceDialog(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as box:
-            box.border_title = fit(self._title, 70)
+            box.border_title = Text(fit(one_line(self._title), 70))
             if self._text:
                 yield Lines(id="dialog-text")
             yield ChoiceTable(self._choices, "enter chooses, esc leaves it as it is")
@@ -125,7 +125,7 @@ class ReasonDialog(ModalScreen[Reason | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as box:
-            box.border_title = fit(self._title, 70)
+            box.border_title = Text(fit(one_line(self._title), 70))
             yield Bar(id="dialog-kind")
             yield TextBox(id="dialog-box", placeholder="why? The next proposal reads it.")
             yield Bar(id="dialog-keys")
@@ -185,7 +185,7 @@ class LineDialog(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as box:
-            box.border_title = fit(self._title, 70)
+            box.border_title = Text(fit(one_line(self._title), 70))
             yield TextBox(id="dialog-box", placeholder=self._placeholder)
 
     def on_mount(self) -> None:
@@ -216,7 +216,7 @@ class TextDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="reading") as box:
-            box.border_title = fit(self._title, 70)
+            box.border_title = Text(fit(one_line(self._title), 70))
             box.border_subtitle = "esc closes"
             yield Lines(id="dialog-text")
 

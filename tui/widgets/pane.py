@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kernel_lab.tui import bindings
+from kernel_lab.tui.text import one_line
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -149,6 +150,9 @@ def _same(one: Text, other: Text) -> bool:
 def strip_of(text: Text) -> Strip:
     """One line of text as a strip. Spans of `rich.Text` hold ready styles, never names to look up."""
     plain = text.plain
+    if not plain.isprintable():
+        # Texts are cleaned where they are made; this is the last gate before the terminal.
+        return strip_of(Text(one_line(plain), text.style))
     base = text.style if isinstance(text.style, Style) else Style.null()
     if not text.spans:
         return Strip([Segment(plain, base)], text.cell_len)
