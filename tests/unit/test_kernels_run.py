@@ -39,31 +39,35 @@ def static_cases(task: str) -> list[dict[str, Any]]:
 
 
 ALL_ON = {"EXP2": True, "SKIP": True, "TWO_LOOPS": True, "PACK_GQA": True}
+# All switches over every case; each alone, or few together, over every third or fourth.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "gqa_prefill": [
-        {},
-        {"EXP2": True},
-        {"SKIP": True, "ORDER": "group", "LONGEST_FIRST": True, "BLOCK_M": 32, "BLOCK_N": 128},
-        {"TWO_LOOPS": True, "ORDER": "heads", "BLOCK_M": 128, "BLOCK_N": 64},
-        {"PACK_GQA": True, "ORDER": "heads", "LONGEST_FIRST": True},
-        {**ALL_ON, "ORDER": "group"},
-        {**ALL_ON, "DESCRIPTORS": True, "arch": 90, "BLOCK_M": 128, "BLOCK_N": 128},
-        {"DESCRIPTORS": True, "arch": 90, "TWO_LOOPS": True},
+        {**ALL_ON, "ORDER": "group", "LONGEST_FIRST": True},
+        {"step": 4},
+        {
+            "SKIP": True,
+            "ORDER": "heads",
+            "LONGEST_FIRST": True,
+            "BLOCK_M": 32,
+            "BLOCK_N": 128,
+            "first": 1,
+            "step": 4,
+        },
+        {"TWO_LOOPS": True, "EXP2": True, "ORDER": "group", "BLOCK_M": 128, "first": 2, "step": 4},
+        {"PACK_GQA": True, "ORDER": "heads", "BLOCK_N": 64, "first": 3, "step": 4},
+        {**ALL_ON, "DESCRIPTORS": True, "arch": 90, "BLOCK_M": 128, "BLOCK_N": 64, "step": 3},
     ],
     "gqa_decode": [
-        {},
-        {"EXP2": True, "SPLIT_WAVES": 1},
-        {"SKIP": True, "SPLIT_WAVES": 4, "ORDER": "splits", "BLOCK_N": 32},
-        {"TWO_LOOPS": True, "SPLIT_WAVES": 2, "BLOCK_N": 128},
-        {"PACK_GQA": True, "ORDER": "splits", "SPLIT_WAVES": 1},
-        {**ALL_ON, "SPLIT_WAVES": 4, "sms": 132, "BLOCK_N": 32},
-        {**ALL_ON, "DESCRIPTORS": True, "arch": 90, "SPLIT_WAVES": 2},
-        {"DESCRIPTORS": True, "arch": 90, "PACK_GQA": True},
+        {**ALL_ON, "SPLIT_WAVES": 2},
+        {"step": 4},
+        {"SKIP": True, "SPLIT_WAVES": 1, "ORDER": "splits", "BLOCK_N": 32, "first": 1, "step": 4},
+        {"TWO_LOOPS": True, "EXP2": True, "SPLIT_WAVES": 1, "BLOCK_N": 128, "first": 2, "step": 4},
+        {"PACK_GQA": True, "ORDER": "splits", "SPLIT_WAVES": 4, "BLOCK_N": 32, "first": 3, "step": 4},
+        {**ALL_ON, "DESCRIPTORS": True, "arch": 90, "SPLIT_WAVES": 2, "step": 3},
     ],
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["gqa_prefill", "gqa_decode"])
 def test_every_switch_is_right_on_every_edge(task: str, tmp_path: Path) -> None:
     request = {
@@ -73,7 +77,7 @@ def test_every_switch_is_right_on_every_edge(task: str, tmp_path: Path) -> None:
         "tolerance": task_file(task)["tolerance"],
     }
     rows = ask("interpret", request, tmp_path)
-    assert len(rows) == len(SETTINGS[task]) * len(request["workloads"])
+    assert len(rows) > 2 * len(request["workloads"])
     assert [row for row in rows if row["wrong"]] == []
 
 
