@@ -16,12 +16,9 @@ from typing import Any
 
 import torch
 
-FLIP_AT_ONCE = 1 << 27
-"""Elements of random bits in memory at a time."""
-
 
 def is_structured(workload: dict[str, Any]) -> bool:
-    return workload.get("distribution", "normal") != "normal"
+    return str(workload.get("distribution", "normal")) != "normal"
 
 
 def flip(inputs: dict[str, torch.Tensor], seed: int, structured: bool) -> None:

@@ -72,8 +72,8 @@ def digest(data: torch.Tensor) -> torch.Tensor:
     sums = []
     for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F):
         total = torch.zeros((), dtype=torch.int64, device=flat.device)
-        for start in range(0, words.numel(), 1 << 24):
-            part = words[start : start + (1 << 24)].to(torch.int64)
+        for start in range(0, words.numel(), 1 << 22):
+            part = words[start : start + (1 << 22)].to(torch.int64)
             weights = torch.arange(start + 1, start + 1 + part.numel(), device=flat.device)
             mixed = weights * (factor - (1 << 64))
             total += ((mixed ^ (mixed >> 29)) * (part + 0x10001)).sum()

@@ -41,6 +41,8 @@ class Failed(Exception):
         super().__init__(detail)
         self.outcome = outcome
         self.detail = one_line(detail)
+        self.facts: dict[str, Any] = {}
+        """What was known until then."""
 
 
 @dataclass
@@ -259,7 +261,7 @@ class Nursery:
 
     def __init__(self, scratch: Path, layers: dict[str, str]) -> None:
         self._scratch = scratch
-        self._layers = sandbox.active(layers)
+        self.layers = sandbox.active(layers)
         self._nest: subprocess.Popen[bytes] | None = None
         self._nest_control: socket.socket | None = None
         self._zygotes: dict[str, asyncio.Task[socket.socket]] = {}
@@ -358,7 +360,7 @@ class Nursery:
             bounds = asdict(
                 sandbox.Bounds(
                     str(work), memory_bytes, 16 << 20 if not programs else 256 << 20, programs,
-                    self._layers, (*self._readable, *readable), devices,
+                    self.layers, (*self._readable, *readable), devices,
                 )
             )  # fmt: skip
         request = {"role": role, "bounds": bounds, "work": str(work)}

@@ -66,7 +66,7 @@ def compare(
         count = int(strange.sum())
         text = f"{count} of {out.numel()} elements are {_kind(got[tuple(where)])}, first at {where}"
         return Comparison(False, "finite", float(count), 0.0, text)
-    zero = torch.zeros((), dtype=torch.float64)
+    zero = torch.zeros((), dtype=torch.float64, device=expected.device)
     expected = torch.where(finite, expected, zero)
     error = torch.where(finite, got - expected, zero)
     base_error = torch.where(finite & torch.isfinite(base), base.nan_to_num() - expected, zero)
@@ -124,6 +124,7 @@ def _rows(
 
 def worst_of_equals(values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """For each row the largest of `values` among rows with its count, widened to ROWS_AT_LEAST rows."""
+    device, values, counts = values.device, values.cpu(), counts.cpu()
     flat, group = torch.unique(counts.flatten(), return_inverse=True)
     number = len(flat)
     worst = torch.zeros(number, dtype=values.dtype).scatter_reduce(0, group, values.flatten(), "amax")
@@ -140,4 +141,4 @@ def worst_of_equals(values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
                 high += 1
                 rows += int(size[high])
         result[at] = worst[low : high + 1].max()
-    return result[group].reshape(counts.shape)
+    return result[group].reshape(counts.shape).to(device)

@@ -29,7 +29,9 @@ if str(HARNESS) not in sys.path:
     sys.path.insert(0, str(HARNESS))
 
 import sandbox  # noqa: E402 (its folder is put on the path above)
-from check import check  # noqa: E402
+from cardcheck import checked  # noqa: E402
+from cardjobs import card, roofs  # noqa: E402
+from cardtime import race  # noqa: E402
 from children import Failed, Lost, Nursery  # noqa: E402
 from jobs import Answer, Job, Versions  # noqa: E402
 from screen import screen  # noqa: E402
@@ -41,7 +43,10 @@ COMPILING = ("capture.py", "lower.py", "machinecode.py", "standins.py", "model/*
 
 JOBS: dict[str, Callable[[Job], Awaitable[Answer]]] = {
     "screen": screen,
-    "check": check,
+    "check": checked,
+    "card": card,
+    "roofs": roofs,
+    "time": race,
 }
 
 

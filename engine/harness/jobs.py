@@ -15,6 +15,9 @@ from store import Store
 HOST_MEMORY_BYTES = 6 << 30
 """Host memory that one child may use."""
 
+CARD_MEMORY_BYTES = 24 << 30
+"""The same beside a card: a CUDA context, and the memory shared with the referee."""
+
 DEADLINES_S = {"load": 20.0, "compile": 60.0, "case": 30.0, "reference": 60.0, "analyse": 60.0}
 """Seconds that a phase may take where the request does not say."""
 
@@ -108,10 +111,16 @@ class Job:
         readable: tuple[str, ...],
         devices: tuple[str, ...],
         descriptors: Iterable[int] = (),
+        *,
+        before: Callable[[Path], object],
         **specification: Any,
     ) -> Child:
-        """A child that loads the candidate beside the card. It starts compilers until it locks itself."""
+        """A child that loads the candidate beside the card. It starts compilers until it locks itself.
+
+        `before` may fill its folder.
+        """
         work = self._work()
+        before(work)
         path = work / "candidate.py"
         path.write_text(source, encoding="utf-8")
         specification["source_path"] = str(path)
@@ -140,7 +149,7 @@ class Job:
             role,
             specification,
             work=work or self._work(),
-            memory_bytes=self.memory_bytes,
+            memory_bytes=max(self.memory_bytes, CARD_MEMORY_BYTES) if kind == "card" else self.memory_bytes,
             confined=confined,
             programs=programs,
             descriptors=descriptors,
@@ -159,14 +168,22 @@ class Job:
         printed = "".join(child.output() for child in self._candidates)
         return (printed + self._said)[-OUTPUT_TAIL_BYTES:]
 
+    def all_output(self) -> str:
+        """The tail of what all children printed: why the harness itself failed."""
+        return "".join(child.output() for child in self._children)[-OUTPUT_TAIL_BYTES:]
+
     async def bury(self, child: Child) -> None:
         """This child has done its part."""
         self._children.remove(child)
         await self.nursery.bury(child)
 
-    async def close(self) -> None:
+    async def bury_all(self) -> None:
+        """Leave no child, however far they are."""
         await asyncio.gather(*(self.nursery.bury(child) for child in self._children))
         self._children.clear()
+
+    async def close(self) -> None:
+        await self.bury_all()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

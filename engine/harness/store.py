@@ -34,12 +34,12 @@ def source_hash(folder: Path, pattern: str = "**/*.py") -> str:
 
 class Store:
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        self._folder = folder
+        self.folder = folder
         self._limit_bytes = limit_bytes
         self._writes = 0
 
     def path(self, kind: str, key: str) -> Path:
-        return self._folder / kind / key[:2] / f"{key}.json"
+        return self.folder / kind / key[:2] / f"{key}.json"
 
     def get(self, kind: str, key: str) -> dict[str, Any] | None:
         """The value, or None. A damaged file counts as absent."""
@@ -72,7 +72,7 @@ class Store:
     def prune(self) -> None:
         """Remove the files that were used longest ago, until the folder is within its limit."""
         files = []
-        for path in self._folder.rglob("*.json"):
+        for path in self.folder.rglob("*.json"):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 files.append((status.st_mtime, status.st_size, path))
