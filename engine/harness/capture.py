@@ -21,6 +21,7 @@ from typing import Any
 import candidatefile
 import census
 import identity
+import launchargs
 import standins
 import tensors
 import torch
@@ -56,8 +57,10 @@ _FILE_LOCATION = re.compile(r'loc\("(?:[^"\\]|\\.)*":\d+:\d+(?: to (?:\d*:)?:?\d
 class Recorder:
     """Stands in for JITFunction.run and triton.compile, and remembers what went through them."""
 
-    def __init__(self, wire: Wire, path: str) -> None:
+    def __init__(self, wire: Wire, path: str, *, lowers: bool = True) -> None:
+        """`lowers`: bring new kernels to intermediate code; else only who is launched is of interest."""
         self._wire = wire
+        self._lowers = lowers
         self._path = path
         self._run = JITFunction.run
         self._sent: set[str] = set()
@@ -109,7 +112,13 @@ class Recorder:
         if min(dims) < 1:
             return kernel  # an empty grid launches nothing
         self.launches.append(
-            {"unit": kernel.unit, "kernel": fn.__name__, "grid": dims, "args": self._arguments(kernel, bound)}
+            {
+                "unit": kernel.unit,
+                "kernel": fn.__name__,
+                "grid": dims,
+                "args": self._arguments(kernel, bound),
+                "given": launchargs.described(fn.fn, fn.arg_names, args, kwargs),
+            }
         )
         return kernel
 
@@ -163,6 +172,8 @@ class Recorder:
         parsed = backend.parse_options({**given, **src.parse_options()})
         chosen = {name: getattr(parsed, name) for name in OPTIONS if hasattr(parsed, name)}
         _refuse_other_options(backend, given, parsed)
+        if not self._lowers:
+            return SimpleNamespace(unit="", parameters=[], metadata=SimpleNamespace(**parsed.__dict__))
         text, suffix = _lower(src, target, backend, parsed)
         key = hashlib.sha256(json.dumps([suffix, text, chosen], sort_keys=True).encode()).hexdigest()
         if len(self._sent) >= UNIT_LIMIT:
@@ -239,7 +250,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     path, target = specification["source_path"], specification["target"]
     standins.install_driver(target)
     standins.install_queries(target)
-    recorder = Recorder(wire, path)
+    recorder = Recorder(wire, path, lowers=specification.get("lowers", True))
     recorder.install()
     snapshot = identity.Snapshot()
     wire.send(phase="load")

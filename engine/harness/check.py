@@ -77,14 +77,17 @@ async def _run(
     )
     referee.allow("reference", job.seconds("reference"))
     plan = await expect(referee, "plan")
+    empty_calls = await expect(referee, "empty_calls")
     await referee.send(stage=0)
     await expect(referee, "staged")
     trial = await job.candidate(
         "interpret", "trial", request["source"], (descriptor,), entry=request["entry"],
         target=request.get("target"),
     )  # fmt: skip
+    captured = asyncio.create_task(_capture(job, empty_calls))
     try:
         changed = await _answer_all(job, referee, trial, plan, facts)
+        elsewhere = await captured
     except Failed as failed:
         if failed.outcome != "unproven":
             raise
@@ -94,10 +97,35 @@ async def _run(
             if name not in known:
                 _add(job, facts, _plain_check(gate, name, "unproven", failed.detail))
         return
+    finally:
+        captured.cancel()
+        await asyncio.gather(captured, return_exceptions=True)
     referee.allow("reference", job.seconds("reference"))
-    await referee.send(finish=changed)
+    await referee.send(finish=changed, elsewhere=elsewhere)
     for one in await expect(referee, "checks"):
         _add(job, facts, one)
+
+
+async def _capture(job: Job, plans: list[dict[str, Any]]) -> list[Any]:
+    """What the candidate launches for these calls in a process without the interpreter and without contents:
+    `[kernel, grid, given]` by launch, or why it gave up."""
+    target = job.request.get("target")
+    if not plans or target is None:
+        return []
+    child = await job.candidate(
+        "compile", "capture", job.request["source"], entry=job.request["entry"], target=target, plans=plans,
+        lowers=False,
+    )  # fmt: skip
+    child.allow("load", job.seconds("load") + job.seconds("case"))
+    found: list[Any] = [[] for _ in plans]
+    try:
+        while "done" not in (message := await _said(child)):
+            if "launches" in message and message.get("index") in range(len(plans)):
+                launches = claims.launches(message["launches"], {""})
+                found[message["index"]] = [[one["kernel"], one["grid"], one["given"]] for one in launches]
+    except Failed as failed:
+        return [failed.detail for _ in plans]
+    return found
 
 
 def _add(job: Job, facts: dict[str, Any], one: dict[str, Any]) -> None:

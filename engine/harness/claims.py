@@ -12,6 +12,7 @@ from children import Failed
 
 NAME_LIMIT = 200
 ARGUMENTS_LIMIT = 256
+GIVEN_LIMIT = 1024
 GRID_LIMIT = 1 << 31
 
 
@@ -32,6 +33,15 @@ def _grid(value: Any) -> bool:
     )
 
 
+def _given(value: Any) -> bool:
+    """What a launch was given beside its tensors."""
+    return (
+        isinstance(value, dict)
+        and len(value) <= GIVEN_LIMIT
+        and all(_name(key) and isinstance(v, str) and len(v) <= NAME_LIMIT for key, v in value.items())
+    )
+
+
 def unit(value: Any) -> dict[str, Any]:
     """A kernel's intermediate code, from a capture."""
     _need(isinstance(value, dict) and all(_name(value.get(key)) for key in ("key", "name")))
@@ -48,7 +58,7 @@ def launches(value: Any, units: set[str]) -> list[dict[str, Any]]:
     _need(isinstance(value, list) and len(value) > 0)
     for one in value:
         _need(isinstance(one, dict) and one.get("unit") in units and _name(one.get("kernel")))
-        _need(_grid(one.get("grid")))
+        _need(_grid(one.get("grid")) and _given(one.get("given")))
         arguments = one.get("args")
         _need(isinstance(arguments, list) and len(arguments) <= ARGUMENTS_LIMIT)
         _need(all(isinstance(a, dict) and _name(a.get("name")) for a in arguments))
@@ -57,7 +67,7 @@ def launches(value: Any, units: set[str]) -> list[dict[str, Any]]:
 
 
 def report(value: Any) -> dict[str, Any]:
-    """What a trial says about one call."""
+    """What a trial says about one call. `given` has a place for each launch."""
     _need(isinstance(value, dict))
     for key in ("foreign", "synchronising", "aliases"):
         _need(isinstance(value.get(key), list) and all(isinstance(v, str) for v in value[key]))
@@ -71,6 +81,8 @@ def report(value: Any) -> dict[str, Any]:
     seen = value.get("launches")
     _need(isinstance(seen, list) and len(seen) < 1000)
     _need(all(isinstance(v, list) and len(v) == 2 and _name(v[0]) and _grid(v[1]) for v in seen))
+    given = value.setdefault("given", [{} for _ in seen])
+    _need(isinstance(given, list) and len(given) == len(seen) and all(_given(v) for v in given))
     checked: dict[str, Any] = value
     return checked
 

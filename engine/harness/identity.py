@@ -1,7 +1,8 @@
 """Are the functions that the harness relies on still the ones that it started with?
 
-A snapshot holds the values of every attribute of the places below. Afterwards an attribute that is another
-object, or a new one, is named. Modules are left out: torch and triton load theirs when first used.
+A snapshot holds the values of every attribute of the places below, the harness's own modules and classes
+among them. Afterwards an attribute that is another object, or a new one, is named. Modules are left out:
+torch and triton load theirs when first used.
 """
 
 from __future__ import annotations
@@ -19,12 +20,34 @@ from typing import Any
 import torch
 import torch.nn.functional
 import triton
+import triton.runtime.interpreter
 import triton.runtime.jit
 import triton.tools.tensor_descriptor
 
+HARNESS = (
+    "candidatefile",
+    "capture",
+    "census",
+    "identity",
+    "launchargs",
+    "standins",
+    "tensors",
+    "trial",
+    "wire",
+)
+
 
 def _places() -> dict[str, Any]:
+    own = {name: sys.modules[name] for name in HARNESS if name in sys.modules}
+    classes = {
+        f"{name}.{key}": value
+        for name, module in own.items()
+        for key, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == name
+    }
     return {
+        **own,
+        **classes,
         "builtins": builtins,
         "math": math,
         "time": time,
@@ -39,6 +62,8 @@ def _places() -> dict[str, Any]:
         "triton": triton,
         "triton.runtime.jit": triton.runtime.jit,
         "JITFunction": triton.runtime.jit.JITFunction,
+        "InterpretedFunction": triton.runtime.interpreter.InterpretedFunction,
+        "InterpreterBuilder": triton.runtime.interpreter.InterpreterBuilder,
         "TensorDescriptor": triton.tools.tensor_descriptor.TensorDescriptor,
     }
 
@@ -49,6 +74,8 @@ _LIVELY = {
     "torch": {"_GLOBAL_DEVICE_CONTEXT"},
 }
 """Attributes that change without anybody's ill will."""
+_MAKE_UP = {"__dict__", "__weakref__", "__doc__", "__slotnames__", "__annotations__", "__abstractmethods__"}
+"""Attributes of classes that Python itself fills in."""
 
 
 class Snapshot:
@@ -57,11 +84,13 @@ class Snapshot:
 
     @staticmethod
     def _attributes(name: str, place: Any) -> dict[str, Any]:
-        lively = _LIVELY.get(name, set())
+        lively = _LIVELY.get(name, set()) | _MAKE_UP
         return {
             key: value
             for key, value in list(vars(place).items())
-            if key not in lively and not isinstance(value, ModuleType) and not key.startswith("__")
+            if key not in lively
+            and not isinstance(value, ModuleType)
+            and not (key.startswith("__") and isinstance(place, ModuleType))
         }
 
     def changed(self) -> list[str]:

@@ -27,6 +27,8 @@ KINDS = {
     "one_element": "cheat",
     "aten_census": "cheat",
     "launch_census": "cheat",
+    "same_launches": "cheat",
+    "idle_kernels": "cheat",
     "process_census": "cheat",
     "functions_unchanged": "cheat",
 }
@@ -52,8 +54,11 @@ def verdicts(
     steps: list[Step],
     helds: list[torch.Tensor],
     changed: list[str],
+    elsewhere: dict[int, Any],
 ) -> list[dict[str, Any]]:
-    """One check for each probe. `helds`: what each step's answer looked like one call later."""
+    """One check for each probe. `helds`: what each step's answer looked like one call later; `elsewhere`: by
+    case, the launches of the same call in a process without interpreter and contents, or why there are none.
+    """
     found: dict[str, list[str]] = {name: [] for name in KINDS}
     tried = dict.fromkeys(KINDS, 0)
     names = [str(case.get("case") or case.get("id") or index) for index, case in enumerate(cases)]
@@ -77,10 +82,15 @@ def verdicts(
         _look(found, tried, "process_census", after > before,
               f"{case}: {after - before} threads or processes more after the call")  # fmt: skip
         tried["poisoned_memory"] += report["poisoned"]
-        first = census.setdefault(step.case, report["launches"])
-        now, then = _text(report["launches"]), _text(first)
-        _look(found, tried, "launch_census", first != report["launches"],
-              f"{case}: launches {now}, earlier {then} for the same shape")  # fmt: skip
+        launches = [[*one, given] for one, given in zip(report["launches"], report["given"], strict=True)]
+        first = census.setdefault(step.case, launches)
+        text = f"{case}: launches {_text(launches)}, earlier {_text(first)} for the same shape"
+        _look(found, tried, "launch_census", first != launches, text + _setting(launches, first))
+    for index, launches in elsewhere.items():
+        here = census[index]
+        text = launches if isinstance(launches, str) else f"launches {_text(launches)}"
+        text = f"{names[index]}: launches {_text(here)}, but without contents {text}"
+        _look(found, tried, "same_launches", launches != here, text + _setting(here, launches))
     _compare_calls(found, tried, steps, names)
     tried["functions_unchanged"] = 1
     if changed:
@@ -94,7 +104,7 @@ def _compare_calls(
     """The bits of the calls of one case beside each other."""
     by_kind = {(step.case, step.kind): step for step in steps}
     for (index, kind), step in by_kind.items():
-        if kind == "main":
+        if kind in ("main", "idle"):
             continue
         case = names[index]
         earlier = by_kind[index, "renewed" if kind == "changed" else "main"]
@@ -118,7 +128,17 @@ def _look(found: dict[str, list[str]], tried: dict[str, int], probe: str, bad: b
 
 
 def _text(launches: list[list[Any]]) -> str:
-    return ", ".join(f"{name}{tuple(grid)}" for name, grid in launches[:4]) or "nothing"
+    return ", ".join(f"{name}{tuple(grid)}" for name, grid, _ in launches[:4]) or "nothing"
+
+
+def _setting(here: list[list[Any]], there: Any) -> str:
+    """The first setting that differs between launches of the same names and grids."""
+    if isinstance(there, list) and _text(here) == _text(there):
+        for (_, _, one), (_, _, other) in zip(here, there, strict=False):
+            for key in sorted(one.keys() | other.keys()):
+                if one.get(key) != other.get(key):
+                    return f" ({key} is {one.get(key)}, then {other.get(key)})"
+    return ""
 
 
 def _check(gate: str, probe: str, problems: list[str], tried: int) -> dict[str, Any]:

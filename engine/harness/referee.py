@@ -5,10 +5,11 @@ looks afterwards whether the shared one is still the same. References are comput
 answered, from the referee's copy. What the candidate's process reports about itself is a claim; what lies
 in the shared memory is evidence.
 
-Each case is one call, and with probes up to four, in an order drawn from the seed over all cases:
+Each case is one call, and with probes up to five, in an order drawn from the seed over all cases:
 
     main      contents 0 at place A
     repeat    contents 0 at place B: the same bits
+    idle      contents 0 at place B while no kernel runs: anything but right
     renewed   contents 1 at place A: right again, and not the bits of `main`
     changed   contents 1 at place A with one element changed: right again, and not the bits of `renewed`
 """
@@ -88,7 +89,7 @@ class Referee:
         for index in range(len(self._cases)):
             kinds = [("main", "A")]
             if index in probed:
-                kinds += [("repeat", "B"), ("renewed", "A"), ("changed", "A")]
+                kinds += [("repeat", "B"), ("idle", "B"), ("renewed", "A"), ("changed", "A")]
             queues.append([(index, kind, place) for kind, place in kinds])
         order = [index for index, queue in enumerate(queues) for _ in queue]
         self._random.shuffle(order)
@@ -133,10 +134,24 @@ class Referee:
             told.append({
                 "case": self.name(step.case),  # for the host alone
                 "regions": step.regions, "out": step.out, "held": before.held if before else None,
+                "idle": step.kind == "idle",
                 **self._layouts[step.case],
             })  # fmt: skip
             before = step
         return told
+
+    def probed(self) -> list[int]:
+        """The cases that are called more than once."""
+        return sorted({step.case for step in self.steps if step.kind == "repeat"})
+
+    def empty_calls(self) -> list[dict[str, Any]]:
+        """The calls of the probed cases, for tensors without contents."""
+        plans = []
+        for index in self.probed():
+            first = next(iter(self._inputs(index, "main").inputs.values()))
+            out = {"shape": list(first.shape), "dtype": str(first.dtype).removeprefix("torch.")}
+            plans.append({**self._layouts[index], "out": out})
+        return plans
 
     def name(self, index: int) -> str:
         case = self._cases[index]
@@ -145,8 +160,8 @@ class Referee:
     # ---- inputs -----------------------------------------------------------------------------------
 
     def _inputs(self, index: int, kind: str) -> Contents:
-        """The contents of a step; `repeat` shares those of `main`."""
-        kind = "main" if kind == "repeat" else kind
+        """The contents of a step; `repeat` and `idle` share those of `main`."""
+        kind = "main" if kind in ("repeat", "idle") else kind
         if (index, kind) not in self._contents:
             case = self._cases[index]
             if kind == "changed":
@@ -253,6 +268,12 @@ class Referee:
         right, base = contents.answers()
         found = self._compare(out, right, base, case)
         step.right = found.ok
+        if step.kind == "idle":
+            text = "right although no kernel ran" if found.ok else "wrong while no kernel runs, as it must be"
+            return {
+                **check, "probe": "idle_kernels", "status": "fail" if found.ok else "pass", "detail": text,
+                "seconds": round(step.report["seconds"] + time.monotonic() - started, 4),
+            }  # fmt: skip
         status, detail = ("pass" if found.ok else "fail"), f"{found.rule}: {found.detail}"
         if found.ok and step.kind == "main" and (passing := self._controls(contents, case)):
             status = "unproven"
@@ -269,10 +290,11 @@ class Referee:
         wrong = self._reference.wrong_answers(contents.inputs, case)
         return [name for name, answer in wrong.items() if self._compare(answer, right, base, case).ok]
 
-    def verdicts(self, changed: list[str]) -> list[dict[str, Any]]:
-        """The probes' checks over all calls."""
+    def verdicts(self, changed: list[str], elsewhere: list[Any]) -> list[dict[str, Any]]:
+        """The probes' checks over all calls. `elsewhere`: what the probed cases launch without contents."""
         helds = [self._bytes(step.held).clone() for step in self.steps]
-        return probes.verdicts(self._gate, self._cases, self.steps, helds, changed)
+        others = dict(zip(self.probed(), elsewhere, strict=False))
+        return probes.verdicts(self._gate, self._cases, self.steps, helds, changed, others)
 
 
 def clone(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -294,6 +316,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     try:
         referee = Referee(specification, descriptors[0])
         wire.send(plan=referee.plan())
+        wire.send(empty_calls=referee.empty_calls())
         while True:
             message = wire.receive()
             if "collect" in message:
@@ -304,7 +327,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             if "judge" in message:
                 wire.send(check=referee.judge(referee.steps[message["judge"]]))
             if "finish" in message:
-                wire.send(checks=referee.verdicts(message["finish"]))
+                wire.send(checks=referee.verdicts(message["finish"], message["elsewhere"]))
                 return 0
     except EOFError:
         return 0

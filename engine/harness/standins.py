@@ -102,17 +102,28 @@ def install_queries(target: dict[str, Any]) -> None:
         setattr(torch.cuda, name, answer)
 
 
+HOST_READS = frozenset(["numpy", "tolist", "__array__", "__dlpack__", "__cuda_array_interface__"])
+
+
 class DeviceStandIn(TorchFunctionMode):  # type: ignore[misc]
-    """`device="cuda"` means the device that the inputs are on."""
+    """`device="cuda"` means the device that the inputs are on.
+
+    Methods that show a tensor's contents to the host are noted in `reads`, but while `paused`: the
+    interpreter uses them itself.
+    """
 
     def __init__(self, device: str) -> None:
         super().__init__()
         self._device = torch.device(device)
+        self.reads: set[str] = set()
+        self.paused = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if not self.paused and getattr(func, "__name__", "") in HOST_READS:
+            self.reads.add(func.__name__)
         wanted = kwargs.get("device")
         if wanted is not None and torch.device(wanted).type == "cuda":
             kwargs["device"] = self._device

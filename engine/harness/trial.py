@@ -17,6 +17,7 @@ from typing import Any
 import candidatefile
 import census
 import identity
+import launchargs
 import standins
 import tensors
 import torch
@@ -39,13 +40,19 @@ STAND_IN_TARGET = {
 
 
 class Launches:
-    """Stands in for InterpretedFunction.run: counts the launches, leaves the work to the interpreter."""
+    """Stands in for InterpretedFunction.run: counts the launches, leaves the work to the interpreter.
+
+    While `idle`, launches are counted and nothing runs.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._run = InterpretedFunction.run
         self.seen: list[list[Any]] = []
+        self.given: list[dict[str, str]] = []
         self.census = census.Census(poison=False)
+        self.reads = standins.DeviceStandIn("cpu")
+        self.idle = False
         self._grid: list[int] = []
 
     def install(self) -> None:
@@ -68,16 +75,30 @@ class Launches:
         InterpretedFunction.run = run
         JITFunction.run = not_here
 
+    def begin(self, counted: census.Census, *, idle: bool) -> None:
+        """A new call."""
+        self.census, self.idle = counted, idle
+        self.seen, self.given = [], []
+        self.reads.reads.clear()
+
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, warmup: bool) -> Any:
         if not candidatefile.is_own(fn.fn, self._path):
             raise Refused("cheat", f"launched {one_line(fn.__name__, 80)}, which its file does not define")
-        self.census.paused = True
+        given = launchargs.described(fn.fn, fn.arg_names, args, kwargs)
+        result = None
+        self.census.paused = self.reads.paused = True
         try:
-            result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
+            if self.idle and not warmup:
+                bound = {**dict(zip(fn.arg_names, args, strict=False)), **kwargs}
+                dims = [int(n) for n in (grid(bound) if callable(grid) else grid)]
+                self._grid = dims + [1] * (3 - len(dims))
+            else:
+                result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
         finally:
-            self.census.paused = False
-        if not warmup:
+            self.census.paused = self.reads.paused = False
+        if not warmup and min(self._grid) > 0:
             self.seen.append([fn.fn.__name__, self._grid])
+            self.given.append(given)
         return result
 
 
@@ -128,7 +149,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     snapshot = identity.Snapshot()
     wire.send(phase="load")
     try:
-        with standins.DeviceStandIn("cpu"):
+        with launches.reads:
             entry = candidatefile.load(path, specification["entry"])
             wire.send(ready=True)
             held: torch.Tensor | None = None
@@ -160,7 +181,7 @@ def _one(
     """One call: its report, and its answer, which is held until the next call is over."""
     inputs = memory.inputs(step["layout"], step["regions"])
     counted = census.Census(poison=True)
-    launches.census, launches.seen = counted, []
+    launches.begin(counted, idle=step["idle"])
     threads = threads_now()
     started = time.perf_counter()
     try:
@@ -174,9 +195,10 @@ def _one(
     report: dict[str, Any] = {
         "seconds": seconds,
         "launches": launches.seen,
+        "given": launches.given,
         "aten": dict(counted.counts),
         "foreign": counted.foreign(),
-        "synchronising": counted.synchronising(),
+        "synchronising": counted.synchronising() + sorted(launches.reads.reads),
         "poisoned": counted.poisoned,
         "threads": [threads, threads_now()],
         "type": f"{type(out).__module__}.{type(out).__qualname__}",
