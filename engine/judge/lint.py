@@ -4,10 +4,10 @@ It refuses whole kinds of cheats before anything runs: what reaches outside, wha
 call, what lets torch or a library do the work, what tells a check from a timed call, what hides what it does.
 It is the first line and not the only one: every kind also has a probe at run time.
 
-    lint_module, lint_code, lint_names   a closed world: what is not on a list is refused
-    lint_flow, lint_values, lint_marks   where tensors and kept memory go
-    lint_paths                           every way through the entry launches a kernel
-    lint_text                            texts and tables are bounded
+    lint_module, lint_code, lint_scopes, lint_names   a closed world: what is not on a list is refused
+    lint_flow, lint_calls, lint_values, lint_marks    where tensors and kept memory go
+    lint_paths                                        every way through the entry launches a kernel
+    lint_text                                         texts and tables are bounded
 """
 
 from __future__ import annotations

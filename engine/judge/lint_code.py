@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from kernel_lab.engine.judge.lint_module import Module, class_rule, device_functions
+from kernel_lab.engine.judge.lint_module import Module, class_rule, decorator_path, device_functions
 from kernel_lab.engine.judge.lint_names import (
     ITERATORS,
     TORCH_FACTS,
@@ -21,6 +21,7 @@ from kernel_lab.engine.judge.lint_names import (
     path_rule,
 )
 from kernel_lab.engine.judge.lint_rules import Report, shown
+from kernel_lab.engine.judge.lint_scopes import all_arguments, bound_names, check_annotation, root_name
 
 _CONSTRUCTS: dict[type[ast.AST], str] = {
     ast.AsyncFunctionDef: "construct",
@@ -36,17 +37,6 @@ _CONSTRUCTS: dict[type[ast.AST], str] = {
     ast.ImportFrom: "import",
 }
 _DEVICE = re.compile(r"(cpu|cuda|xpu|mps)(:\d*)?")
-_ANNOTATION = (
-    ast.Name,
-    ast.Attribute,
-    ast.Subscript,
-    ast.Constant,
-    ast.Tuple,
-    ast.List,
-    ast.BinOp,
-    ast.BitOr,
-    ast.Load,
-)
 _SETTLES_ITERATOR = {
     "list",
     "tuple",
@@ -67,7 +57,7 @@ def check_code(module: Module, report: Report) -> None:
     """Check constants, host functions and device functions."""
     for node in module.tree.body:
         if isinstance(node, ast.AnnAssign):
-            _Code(module, report, kernel=False, constant=True).annotation(node.annotation)
+            check_annotation(module, report, node.annotation)
     for aggregate in module.aggregates.values():
         for inner in aggregate.body:
             if isinstance(inner, ast.AnnAssign):
@@ -84,6 +74,8 @@ def check_code(module: Module, report: Report) -> None:
 def _check_function(module: Module, report: Report, function: ast.FunctionDef, *, kernel: bool) -> None:
     checker = _Code(module, report, kernel=kernel)
     checker.root = function.name
+    paths = [decorator_path(module, decorator) for decorator in function.decorator_list]
+    checker.compile_time = any((path or "").endswith(".constexpr_function") for path in paths)
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call):
             outer = _Code(module, report, kernel=False)
@@ -102,6 +94,8 @@ class _Code(ast.NodeVisitor):
         self.constant = constant
         self.root = ""
         """Name of the module-level function that we are in."""
+        self.compile_time = False
+        """Whether we are in a constexpr function, which only ever sees plain values."""
         self.scopes: list[set[str]] = []
         self.parents: list[ast.AST] = []
 
@@ -118,15 +112,14 @@ class _Code(ast.NodeVisitor):
                     "state", default, f"the default value {shown(default)} lives from call to call"
                 )
             self.visit(default)
-        for argument in _all_arguments(arguments):
-            self.annotation(argument.annotation)
+        for argument in all_arguments(arguments):
+            check_annotation(self.module, self.report, argument.annotation)
         if isinstance(node, ast.FunctionDef):
-            self.annotation(node.returns)
-        names = {argument.arg for argument in _all_arguments(arguments)}
+            check_annotation(self.module, self.report, node.returns)
+        names = {argument.arg for argument in all_arguments(arguments)}
         body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
-        names.update(_bound_names(body))
-        for name in sorted(names & set(self.module.aliases)):
-            self.report.add("monkeypatch", node, f"{name} is bound again")
+        names.update(bound_names(body))
+        self._hides(node, names)
         self.scopes.append(names)
         for part in body:
             self.visit(part)
@@ -142,28 +135,6 @@ class _Code(ast.NodeVisitor):
         self.parents.append(node)
         super().visit(node)
         self.parents.pop()
-
-    def annotation(self, node: ast.expr | None) -> None:
-        """An annotation is evaluated, so it may name types and nothing else."""
-        if node is None:
-            return
-        for inner in ast.walk(node):
-            if not isinstance(inner, _ANNOTATION):
-                self.report.add("construct", node, f"the annotation {shown(node)}")
-                return
-            if isinstance(inner, ast.Attribute) and self.module.path(inner) is None:
-                self.report.add("construct", node, f"the annotation {shown(node)}")
-                return
-            name = inner.id if isinstance(inner, ast.Name) else ""
-            if name and not self.module.defines(name) and builtin_rule(name, kernel=False) is not None:
-                self.report.add("construct", node, f"the annotation {shown(node)}")
-                return
-            path = self.module.path(inner) if isinstance(inner, ast.Attribute) else None
-            rule = (
-                path_rule(path, kernel=False) and path_rule(path, kernel=True) if path is not None else None
-            )
-            if rule is not None:
-                self.report.add(rule, node, f"the annotation {shown(node)}")
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if self.kernel or node.decorator_list:
@@ -191,15 +162,20 @@ class _Code(ast.NodeVisitor):
     def _comprehension(
         self, node: ast.AST, generators: list[ast.comprehension], parts: list[ast.expr]
     ) -> None:
-        names = set(_bound_names([generator.target for generator in generators]))
-        for name in sorted(names & set(self.module.aliases)):
-            self.report.add("monkeypatch", node, f"{name} is bound again")
+        names = set(bound_names([generator.target for generator in generators]))
+        self._hides(node, names)
         self.scopes.append(names)
         for generator in generators:
             self.visit(generator)
         for part in parts:
             self.visit(part)
         self.scopes.pop()
+
+    def _hides(self, node: ast.AST, names: set[str]) -> None:
+        """In host code a local name may not hide an import: what is written would not be what is meant."""
+        for name in sorted(names & set(self.module.aliases)):
+            if not self.kernel:
+                self.report.add("construct", node, f"the local name {name} hides an import")
 
     # ---- names and attributes
 
@@ -213,6 +189,8 @@ class _Code(ast.NodeVisitor):
             self._path(node, self.module.aliases[name])
         elif not self.module.defines(name):
             rule = builtin_rule(name, kernel=self.kernel)
+            if rule == "mode" and self.compile_time:
+                return
             if rule is not None:
                 self.report.add(rule, node, name)
             elif name in ITERATORS:
@@ -222,7 +200,7 @@ class _Code(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         path = self.module.path(node)
-        root = _root(node)
+        root = root_name(node)
         if root in self.module.refused:
             return
         if path is not None and not any(root in scope for scope in self.scopes):
@@ -314,6 +292,7 @@ class _Code(ast.NodeVisitor):
         used_up = (
             (isinstance(parent, ast.For | ast.comprehension) and parent.iter is node)
             or isinstance(parent, ast.Starred)
+            or (isinstance(parent, ast.Assign) and all(isinstance(one, ast.Tuple) for one in parent.targets))
             or (
                 isinstance(parent, ast.Call)
                 and isinstance(parent.func, ast.Name)
@@ -370,18 +349,8 @@ class _Code(ast.NodeVisitor):
         if self.root not in self.module.allocators:
             self.report.add("device_branch", node, shown(node))
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        raised = any(isinstance(parent, ast.Raise | ast.Assert) for parent in self.parents)
-        if (
-            not raised
-            and not self.kernel
-            and any(isinstance(part, ast.FormattedValue) for part in node.values)
-        ):
-            self.report.add("obfuscation", node, "a text put together outside an error message")
-        self.generic_visit(node)
-
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self.annotation(node.annotation)
+        check_annotation(self.module, self.report, node.annotation)
         self.visit(node.target)
         if node.value is not None:
             self.visit(node.value)
@@ -402,38 +371,3 @@ class _Code(ast.NodeVisitor):
             "abs", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "pow", "range", "round",
             "set", "sorted", "sum", "tuple",
         )  # fmt: skip
-
-
-def _all_arguments(arguments: ast.arguments) -> Iterator[ast.arg]:
-    yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    if arguments.vararg is not None:
-        yield arguments.vararg
-    if arguments.kwarg is not None:
-        yield arguments.kwarg
-
-
-def _bound_names(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Names that these nodes bind in their own scope; `global` names are not."""
-    shared: set[str] = set()
-    bound: list[str] = []
-    stack: list[ast.AST] = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Global):
-            shared.update(node.names)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.append(node.id)
-        if isinstance(node, ast.FunctionDef):
-            bound.append(node.name)
-            continue
-        if isinstance(node, ast.ExceptHandler) and node.name:
-            bound.append(node.name)
-        if not isinstance(node, ast.Lambda):
-            stack.extend(ast.iter_child_nodes(node))
-    return (name for name in bound if name not in shared)
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""

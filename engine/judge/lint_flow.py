@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from kernel_lab.engine.judge.lint_calls import Calls
 from kernel_lab.engine.judge.lint_marks import NONE, TENSORS, Knowledge, Marks, contained, element
 from kernel_lab.engine.judge.lint_module import FunctionNode, Module
 from kernel_lab.engine.judge.lint_rules import Report, shown
-from kernel_lab.engine.judge.lint_values import Values
 
 MAX_ROUNDS = 30
 """Marks only grow, and files are small: a few rounds are enough."""
@@ -23,6 +23,8 @@ def check_flow(module: Module, report: Report) -> None:
         if not known.changed:
             break
     _walk(known, report)
+    if module.entry in module.cached:
+        report.add("state", module.hosts[module.entry], f"{module.entry} answers from a cache")
 
 
 def _walk(known: Knowledge, report: Report) -> None:
@@ -30,7 +32,7 @@ def _walk(known: Knowledge, report: Report) -> None:
         Statements(known, report, (function,)).run()
 
 
-class Statements(Values):
+class Statements(Calls):
     """Walks through one function."""
 
     def __init__(self, known: Knowledge, report: Report, chain: tuple[FunctionNode, ...]) -> None:
@@ -119,6 +121,8 @@ class Statements(Values):
         marks = self.value(node.value) if node.value is not None else NONE
         if self.entry and (("kept" in marks and marks & TENSORS) or "shared" in marks):
             self.report.add("state", node, f"{shown(node)}: the result lives from call to call")
+        if self.entry and "tensor" in marks and "input" in marks and "fresh" not in marks:
+            self.report.add("inputs", node, f"{shown(node)}: the result is an input or a view of one")
         if self.cached:
             if marks & {"input", "passed"}:
                 self.report.add("state", node, f"{shown(node)}: a cached function keeps a tensor of the call")
@@ -167,6 +171,8 @@ class Statements(Values):
         elif "tensor" in base:
             if index & TENSORS:
                 self.report.add("torch_compute", target, f"{shown(target)} = … scatters by a tensor")
+            if "input" in base and "fresh" not in base:
+                self.report.add("inputs", target, f"{shown(target)} = …")
             if "kept" in marks:
                 self.report.add(
                     "state", target, f"{shown(target)} = {shown(value)} copies what an earlier call left"
@@ -191,7 +197,7 @@ class Statements(Values):
 
     def store(self, name: str, node: ast.expr, marks: Marks, value: ast.expr, *, again: bool) -> None:
         """A module-level variable may hold scratch and device facts, nothing else."""
-        scratch = bool(marks & TENSORS) and not marks & {"input", "passed"}
+        scratch = bool(marks & TENSORS) and not marks & {"input", "passed", "copied"}
         fact = "fact" in marks and not marks & (TENSORS | {"history"})
         nothing = isinstance(value, ast.Constant) and value.value is None
         if again or not (scratch or fact or nothing):

@@ -2,6 +2,7 @@
 
     tensor     a tensor                          input    it comes from the arguments of the call
     tensors    a container with tensors in it    passed   it came in through a parameter
+    fresh      it was allocated in this file     copied   it holds what an input held
     kept       a tensor that lives from call to call; `keptsize`: its shape, strides or size
     shared     a module-level container, or a part of one, or the result of a cached function
     inner      a fresh container whose items may be shared
@@ -24,7 +25,7 @@ from kernel_lab.engine.judge.lint_names import MUTATES
 Marks = frozenset[str]
 NONE: Marks = frozenset()
 TENSORS: Marks = frozenset({"tensor", "tensors"})
-CARRIED: Marks = frozenset({"input", "passed", "kept", "history", "fact"})
+CARRIED: Marks = frozenset({"input", "passed", "copied", "fresh", "kept", "history", "fact"})
 
 
 def union(marks: Iterable[Marks]) -> Marks:

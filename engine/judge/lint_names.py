@@ -377,9 +377,7 @@ ITERATORS = {"enumerate", "zip", "reversed"}
 """Calls whose result remembers how far it was read."""
 
 _BUILTIN_RULES = {
-    "obfuscation": words(
-        "exec eval compile __import__ getattr chr ord bytes bytearray memoryview map filter"
-    ),
+    "obfuscation": words("exec eval compile __import__ getattr chr ord bytes bytearray memoryview"),
     "monkeypatch": words("setattr delattr"),
     "introspection": words(
         "globals locals vars dir type super property classmethod staticmethod callable object"
@@ -388,6 +386,7 @@ _BUILTIN_RULES = {
     "pointer_key": words("id hash"),
     "io": words("open print input breakpoint help"),
     "state": words("iter next"),
+    "construct": words("map filter"),
     "escape": words("exit quit"),
 }
 

@@ -42,6 +42,11 @@ RULES: dict[str, Rule] = {
         "an error handler can hide that a kernel failed and something else did the work",
         "let errors out",
     ),
+    "inputs": Rule(
+        "cheat",
+        "inputs must be left as they were, and the result must be memory of its own",
+        "write into torch.empty and return that",
+    ),
     "introspection": Rule(
         "cheat",
         "it looks into the internals of Python, torch, triton or the harness",

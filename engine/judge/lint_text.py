@@ -33,6 +33,8 @@ _REFUSED_ASSEMBLY = re.compile(
 
 def check_text(module: Module, report: Report) -> None:
     """Check constants wherever they stand, but for docstrings and the values of SPACE and CONFIG."""
+    for call in _assembly_calls(module.tree):
+        _check_assembly(call, report)
     numbers = 0
     characters = 0
     for node, assembly in _constants(module):
@@ -77,13 +79,25 @@ def _constants(module: Module) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _assembly_texts(tree: ast.AST) -> Iterator[ast.AST]:
+    for call in _assembly_calls(tree):
+        for text in (*call.args, *(keyword.value for keyword in call.keywords)):
+            yield from (inner for inner in ast.walk(text) if isinstance(inner, ast.Constant))
+
+
+def _assembly_calls(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
             if name.startswith("inline_asm"):
-                texts = [*node.args, *(keyword.value for keyword in node.keywords)]
-                for text in texts:
-                    yield from (inner for inner in ast.walk(text) if isinstance(inner, ast.Constant))
+                yield node
+
+
+def _check_assembly(call: ast.Call, report: Report) -> None:
+    """The code must be one literal or the name of one, so that it is what it looks like."""
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "asm"]
+    for text in named or call.args[:1]:
+        if not isinstance(text, ast.Constant | ast.Name):
+            report.add("obfuscation", call, f"assembly put together from {shown(text)}")
 
 
 def _check_string(node: ast.Constant, text: str, assembly: bool, report: Report) -> None:

@@ -158,13 +158,23 @@ def with_line(line: str) -> list[str]:
         "new = hasattr(tl, 'make_tensor_descriptor')",
         "for index, t in enumerate((q, k)): kernel[(1,)](t, out, index, BLOCK=64)",
         "helper(q, n=n).view(-1)",
-        "limit = torch.finfo(q.dtype).max",
+        "limit = torch.finfo(q.dtype).max; name = f'{B}-{q.dtype}'",
+        "q, k = (t.contiguous() for t in (q, k)); mine = q.clone(); mine.zero_()",
+        "q = q.clone() if S > 3 else q.contiguous(); out.copy_(q)",
         "same = q.dtype == k.dtype and q.device == k.device",
         "with torch.cuda.device(q.device): kernel[(1,)](q, out, n, BLOCK=64)",
     ],
 )
 def test_lines_of_honest_host_code_pass(line: str) -> None:
     assert with_line(line) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["torch.LongTensor | None", '"torch.Tensor"', "list[int]", "Optional[torch.Size]", "tl.dtype"]
+)
+def test_annotations_that_name_types_pass(kind: str) -> None:
+    source = BASE.replace("{line}", "pass").replace("n=3):", f"n=3, y: {kind} = None):")
+    assert lint(f"from typing import Optional\n{source}", "attention") == []
 
 
 @pytest.mark.parametrize(
@@ -222,8 +232,8 @@ def test_lines_of_honest_host_code_pass(line: str) -> None:
         ("twice = (x for x in [1, 2])", "state"),
         ("attention.calls = 1", "monkeypatch"),
         ("kernel.cache = None", "monkeypatch"),
-        ("torch = None", "monkeypatch"),
-        ("n = [tl for tl in range(3)]", "monkeypatch"),
+        ("torch = None", "construct"),
+        ("n = [tl for tl in range(3)]", "construct"),
         ("torch.set_default_dtype(torch.float16)", "monkeypatch"),
         ("n = helper.__defaults__", "introspection"),
         ("n = q._base", "introspection"),
@@ -247,7 +257,12 @@ def test_lines_of_honest_host_code_pass(line: str) -> None:
         ("n = [0] * 3; n[0] = yes", "name"),
         ("class X: pass", "construct"),
         ("n = yield", "state"),
-        ("n = f'{scale}'", "obfuscation"),
+        ("n = list(map(len, [q.shape]))", "construct"),
+        ("q.zero_()", "inputs"),
+        ("k.view(-1).copy_(out.view(-1))", "inputs"),
+        ("q[:] = out", "inputs"),
+        ("return v.transpose(1, 2)", "inputs"),
+        ("STORE[n] = torch.cat([q, k])", "state"),
         ("n = chr(98)", "obfuscation"),
         ("n = tl.exp2(scale)", "attribute"),
     ],
