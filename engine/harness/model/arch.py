@@ -35,6 +35,10 @@ class Arch:
     lat_shfl: int
     lat_mma: int
     lat_wgmma: int
+    lat_bar: int
+    """From the last warp's arrival at a barrier until all go on."""
+    lat_fence: int
+    """Cycles that a memory fence holds a warp."""
     lat_l2: int
     """Load that hits L2, at low load."""
     lat_dram: int
@@ -46,18 +50,17 @@ class Arch:
     """Bytes per clock and SM out of L2 while all SMs read."""
     port_bytes_clk: float
     """Bytes per clock that one SM can take in."""
-    sustained: float
-    """What code reaches of the simulated rate at the rated boost clock: datacentre cards run below it under
-    load, GeForce cards at or above it. Fitted for 90, taken from published kernels elsewhere."""
+    loaded_clock: float
+    """Share of the boost clock that is left when the tensor cores are busy all the time."""
 
 
 ARCHS: dict[int, Arch] = {
-    80: Arch(80, 2, 2, 2, 2, 8, 128, 4, 20, 25, 24, 25, 20, 230, 520, 250, 1.0, 40, 64, 0.85),
-    86: Arch(86, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 20, 230, 500, 250, 1.0, 40, 64, 0.96),
-    89: Arch(89, 1, 2, 2, 2, 8, 128, 4, 20, 25, 24, 33, 20, 270, 580, 250, 1.0, 40, 64, 0.96),
-    90: Arch(90, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 20, 275, 750, 300, 0.62, 40, 64, 0.80),
-    100: Arch(100, 1, 2, 2, 2, 8, 128, 4, 20, 29, 24, 33, 20, 300, 800, 300, 0.5, 40, 64, 0.75),
-    120: Arch(120, 1, 1, 1, 2, 8, 128, 4, 20, 29, 24, 35, 20, 300, 650, 250, 1.0, 36, 64, 0.96),
+    80: Arch(80, 2, 2, 2, 2, 8, 128, 5, 24, 29, 27, 25, 40, 45, 40, 230, 650, 250, 1.0, 34, 64, 0.9),
+    86: Arch(86, 1, 2, 2, 2, 8, 128, 5, 24, 29, 27, 33, 40, 45, 40, 230, 650, 250, 1.0, 34, 64, 1.0),
+    89: Arch(89, 1, 2, 2, 2, 8, 128, 5, 24, 29, 27, 33, 40, 45, 40, 270, 750, 250, 1.0, 34, 64, 1.0),
+    90: Arch(90, 1, 2, 2, 2, 8, 128, 5, 24, 33, 27, 33, 40, 45, 40, 275, 1050, 300, 0.62, 34, 64, 0.77),
+    100: Arch(100, 1, 2, 2, 2, 8, 128, 5, 24, 33, 27, 33, 40, 45, 40, 300, 1000, 300, 0.5, 34, 64, 0.77),
+    120: Arch(120, 1, 1, 1, 2, 8, 128, 5, 24, 33, 27, 35, 40, 45, 40, 300, 800, 250, 1.0, 34, 64, 1.0),
 }
 
 

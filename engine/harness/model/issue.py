@@ -52,9 +52,9 @@ def run(
 
 def _costs(
     code: Code, trace: Trace, fma_clk: float, arch: Arch, latency: float, share: float
-) -> tuple[list[int], list[float], list[float], list[int], list[float]]:
-    """By position: pipe, cycles on it, latency, kind, cycles on the SM's port to L2."""
-    per_instr: list[tuple[int, float, float, int, float]] = []
+) -> tuple[list[int], list[float], list[float], list[int], list[float], list[int]]:
+    """By position: pipe, cycles on it, latency, kind, cycles on the SM's port to L2, cycles to the next."""
+    per_instr: list[tuple[int, float, float, int, float, int]] = []
     for x in code.instrs:
         cycles, wait, port = x.cycles, float(x.latency), 0.0
         if x.pipe == TENSOR:
@@ -67,7 +67,7 @@ def _costs(
         if x.kind in (LOAD, ASYNC_LOAD, TMA):
             wait += latency - arch.lat_l2
             port = x.bytes * 4 * share / arch.port_bytes_clk
-        per_instr.append((x.pipe, cycles, wait, x.kind, port))
+        per_instr.append((x.pipe, cycles, wait, x.kind, port, x.hold))
     rows = [per_instr[i] for i in trace.index]
     return (
         [r[0] for r in rows],
@@ -75,17 +75,18 @@ def _costs(
         [r[2] for r in rows],
         [r[3] for r in rows],
         [r[4] for r in rows],
+        [r[5] for r in rows],
     )
 
 
 def _simulate(
     trace: Trace,
-    costs: tuple[list[int], list[float], list[float], list[int], list[float]],
+    costs: tuple[list[int], list[float], list[float], list[int], list[float], list[int]],
     ctas: int,
     per_cta: int,
     step: float,
 ) -> list[list[float]]:
-    pipe, cycles, lat, kind, port = costs
+    pipe, cycles, lat, kind, port, hold = costs
     port_free = 0.0
     count = len(pipe)
     warps = ctas * per_cta
@@ -140,7 +141,7 @@ def _simulate(
                     push(heap, (_ready(release, done[other], deps[at[other]]), order, other))
                 arrived[cta] = []
             continue
-        push(heap, (_ready(now + 1.0, mine, deps[position]), order, w))
+        push(heap, (_ready(now + hold[position - 1], mine, deps[position]), order, w))
     return issued
 
 

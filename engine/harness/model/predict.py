@@ -17,12 +17,12 @@ from .evaluate import Run
 from .match import source_tallies
 from .summary import parse, source_cycles
 
-LAUNCH_US = 1.6
+LAUNCH_US = 1.0
 """What a kernel costs however little it does, in a replayed graph."""
 FIRST_LAUNCH_US = 1.0
 SM_L2_BYTES_CLK = 64.0
 """What one SM can take from L2 in a clock while the others are quiet."""
-BLEND = 5.0
+BLEND = 3.0
 """How sharply the slowest of schedule, L2 and DRAM wins: they overlap, but not to the last byte."""
 
 
@@ -99,13 +99,17 @@ def estimate_summary(
     first = sum(alone[::every]) or 1.0
     pace = [max(1.0, p / first) for p in pace]
     span, filled = schedule.makespan(alone, total, sms, residents, pace)
-    clock = ghz * 1e3 * arch.sustained
-    span_us = span / clock
+    cycle_us = 1e-3 / ghz
+    pipes = _pipe_us(summary, passes, sms / cycle_us)
+    # The clock falls with the power that busy tensor cores draw.
+    busy = min(1.0, pipes.get("tensor", 0.0) / max(span * cycle_us, 1e-9))
+    cycle_us /= 1.0 - (1.0 - arch.loaded_clock) * busy
+    pipes = _pipe_us(summary, passes, sms / cycle_us)
+    span_us = span * cycle_us
     l2_rate = min(sms * arch.l2_bytes_clk, max(1, total) * SM_L2_BYTES_CLK)
-    l2_us = traffic.requested / (l2_rate * ghz * 1e3)
+    l2_us = traffic.requested / l2_rate * cycle_us
     dram_us = traffic.dram / (dram_gbs(target) * 1e3)
     time = (span_us**BLEND + l2_us**BLEND + dram_us**BLEND) ** (1 / BLEND)
-    pipes = _pipe_us(summary, passes, sms * ghz * 1e3)
     parts: dict[str, Any] = {
         "kernel": summary["kernel"],
         "schedule_us": span_us,

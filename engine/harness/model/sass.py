@@ -63,6 +63,8 @@ class Instr:
     """Bytes that one warp moves from or to global memory."""
     count: int = 0
     """Groups that may stay open behind a wait."""
+    hold: int = 1
+    """Cycles until the warp's next instruction may issue."""
 
 
 @dataclass(slots=True)
@@ -178,6 +180,7 @@ def decode(op: str, operands: str, predicate: str | None, arch: Arch) -> Instr:
         model.flops,
         model.bytes,
         count,
+        model.hold,
     )
 
 
@@ -192,6 +195,7 @@ class _Template:
     flops: float = 0.0
     bytes: float = 0.0
     count: int = 0
+    hold: int = 1
     sizes: tuple[int, ...] = (1,)
     stores: bool = False
 
@@ -236,7 +240,7 @@ def _template(op: str, arch: Arch) -> _Template:
 def _control(out: _Template, op: str, base: str, arch: Arch) -> None:
     out.pipe, out.cycles, out.latency = CONTROL, 1, 6
     if base == "BAR":
-        out.cycles, out.latency = 2, 12
+        out.cycles, out.latency, out.hold = 2, arch.lat_bar, arch.lat_bar
         out.kind = BARRIER if op.startswith(("BAR.SYNC", "BAR.RED")) else PLAIN
     elif base == "LDGDEPBAR":
         out.kind = COMMIT
@@ -252,7 +256,9 @@ def _control(out: _Template, op: str, base: str, arch: Arch) -> None:
         out.cycles, out.latency = 2, 24 if base in ("LDC", "S2R", "S2UR") else 11
     elif base == "NOP":
         out.pipe, out.cycles = FREE, 0
-    elif base in ("BRA", "MEMBAR", "FENCE", "CALL"):
+    elif base in ("MEMBAR", "FENCE"):
+        out.cycles, out.hold = 2, arch.lat_fence if base == "MEMBAR" else arch.lat_fence // 2
+    elif base in ("BRA", "CALL"):
         out.cycles = 2
     elif base.startswith("U"):
         out.pipe, out.cycles, out.latency = UNIFORM, 2, 8
