@@ -12,7 +12,7 @@ from kernel_lab.tui.text import lines_of
 MAX_LINES = 6_000
 """Lines of either text that are compared: far above any kernel, far below what difflib chokes on."""
 
-MAX_ROWS = 4_000
+MAX_ROWS = 2_000
 CONTEXT = 3
 
 RowKind = Literal["add", "remove", "same", "hunk", "note"]

@@ -14,6 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 OUTPUT_LINES = 200
+PROPOSAL_LINES = 400
 SHORT_NAMES = {"fa2": "FA2", "champion": "champ"}
 LEVELS = {"good": theme.GOOD, "bad": theme.BAD, "warn": theme.WARN, "plain": theme.PLAIN}
 
@@ -169,7 +170,8 @@ def launch_lines(detail: Detail, width: int) -> list[Text]:
 
 def story_lines(detail: Detail, row: ExperimentRow | None, width: int) -> list[Text]:
     """What happened in order, every reason in full, and what the candidate itself printed."""
-    lines = [Text.styled("What happened", theme.HEADING)]
+    lines = _proposed_lines(detail, width)
+    lines.append(Text.styled("What happened", theme.HEADING))
     for step in detail.steps:
         clock = time.strftime("%H:%M:%S", time.localtime(step.time)) if step.time else ""
         head = f"{clock} {one_line(step.what, 22):<14} "
@@ -196,6 +198,23 @@ def story_lines(detail: Detail, row: ExperimentRow | None, width: int) -> list[T
                 for part in wrapped(output, max(8, width - 2), OUTPUT_LINES)
             ]
     return lines
+
+
+def _proposed_lines(detail: Detail, width: int) -> list[Text]:
+    """The proposal's own words in full."""
+    proposed = detail.proposed
+    if proposed is None:
+        return []
+    lines = [Text.styled("What was proposed", theme.HEADING)]
+    for words in (proposed.description, proposed.hypothesis):
+        lines += [Text(part) for part in wrapped(words, width, PROPOSAL_LINES)]
+    facts = (expectation(detail), f"turns {one_line(proposed.lever, 60)}", _answers(proposed.ideas))
+    lines += [Text.styled(part, theme.LABEL) for part in wrapped("; ".join(filter(None, facts)), width)]
+    return [*lines, Text()]
+
+
+def _answers(ideas: Sequence[int]) -> str:
+    return "answers " + ", ".join(f"idea {number}" for number in ideas) if ideas else ""
 
 
 def tabs_line(names: Sequence[tuple[str, str]], chosen: str, width: int) -> Text:

@@ -63,7 +63,11 @@ class Reader(Protocol):
 
 
 class Feed:
-    """One lab's updates. `on_update` is called on the event loop, one update at a time."""
+    """One lab's updates. `on_update` is called on the event loop, one update at a time.
+
+    `stamp` answers without delay something that changes whenever the ledger's files do; without it every
+    look goes to the ledger.
+    """
 
     def __init__(
         self,
@@ -71,11 +75,15 @@ class Feed:
         on_update: Callable[[Update], None],
         on_error: Callable[[LabError], None],
         *,
+        stamp: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_reader = open_reader
         self._on_update = on_update
         self._on_error = on_error
+        self._stamp = stamp
+        self._stamped: object = None
+        self._looked_at = 0.0
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "ledger")
         self._reader: Reader | None = None
@@ -86,7 +94,8 @@ class Feed:
         self._engine_alive: bool | None = None
         self._position: Position | None = None
         self._anew = False
-        self._again = asyncio.Event()
+        self._poked = False
+        self._held_back = False
 
     async def call(self, ask: Callable[[Reader], T]) -> T:
         """Ask the reader something in its thread."""
@@ -98,7 +107,7 @@ class Feed:
 
     def poke(self) -> None:
         """Look at once: something was asked of the lab just now."""
-        self._again.set()
+        self._poked = True
 
     def begin_anew(self) -> None:
         """Read everything again: the reader's position was moved."""
@@ -112,12 +121,9 @@ class Feed:
                 if self._older_than is not None:
                     await self._look(self._older)
                     continue
-                try:
-                    await asyncio.wait_for(self._again.wait(), POLL_S)
-                    self._again.clear()
-                except TimeoutError:
-                    pass
-                await self._look(self._next)
+                await asyncio.sleep(POLL_S)
+                if self._worth_a_look():
+                    await self._look(self._next)
         except LabError as error:
             self._on_error(error)
         finally:
@@ -127,6 +133,16 @@ class Feed:
         """Close the reader in its own thread and wait for nothing."""
         self._thread.submit(self._close_reader)
         self._thread.shutdown(wait=False)
+
+    def _worth_a_look(self) -> bool:
+        """Whether the ledger's files changed, or anything else asks for a look. Costs microseconds."""
+        moment = self._clock()
+        stamp = None if self._stamp is None else self._stamp()
+        quiet = stamp is not None and stamp == self._stamped and not self._held_back
+        if quiet and not self._poked and not self._anew and moment - self._looked_at < ALIVE_S:
+            return False
+        self._stamped, self._poked, self._looked_at = stamp, False, moment
+        return True
 
     async def _look(self, look: Callable[[Reader], Update | None]) -> None:
         update = await self.call(look)
@@ -181,7 +197,9 @@ class Feed:
         if now.get("timed") or (
             now.get("phase") == "speed" and now.get("measuring") and moment - self._sent_at < MEASURING_S
         ):
+            self._held_back = True
             return None
+        self._held_back = False
         records = reader.poll()
         position = position_of(reader)
         if not records:
@@ -211,12 +229,14 @@ class Feed:
     ) -> Update | None:
         """Nothing was recorded: at most streamed text, a replay's position, or an engine that went."""
         view = None
-        if moment - self._asked_alive_at >= ALIVE_S:
+        if moment - self._asked_alive_at >= ALIVE_S / 2:
             self._asked_alive_at = moment
             seen = reader.view()
             if seen.engine_alive != self._engine_alive:
                 self._engine_alive, view = seen.engine_alive, seen
-        changed = now != self._now and moment - self._sent_at >= STREAM_S
+        changed = now != self._now
+        if changed and moment - self._sent_at < STREAM_S:
+            self._held_back, changed = True, False
         if changed:
             self._now, self._sent_at = now, moment
         if position == self._position:

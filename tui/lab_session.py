@@ -32,7 +32,14 @@ class LabSession:
         self.model = LabModel()
         self.listeners: list[Listener] = []
         self._on_error = on_error
-        self.feed = Feed(self._open_reader, self._take, lambda error: on_error(str(error)))
+        folder = source.lab_dir if isinstance(source, LabSource) else source.path
+        self._files = (folder / "lab.db", folder / "lab.db-wal")
+        self.feed = Feed(
+            self._open_reader,
+            self._take,
+            lambda error: on_error(str(error)),
+            stamp=None if self.replaying else self._stamp,
+        )
 
     @property
     def replaying(self) -> bool:
@@ -55,6 +62,17 @@ class LabSession:
         reader = ReplayReader(self.source.path, speed=self.source.speed)
         reader.play()
         return reader
+
+    def _stamp(self) -> object:
+        """Size and time of the ledger's files: another value after every commit."""
+        stamp: list[tuple[int, int]] = []
+        for path in self._files:
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            stamp.append((status.st_mtime_ns, status.st_size))
+        return stamp
 
     def _take(self, update: Update) -> None:
         parts = self.model.apply(update)

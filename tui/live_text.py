@@ -17,6 +17,9 @@ STREAM_SHOWN = 12_000
 """Characters of streamed text that the pane shows, from the end."""
 
 QUEUE_LINES = 3
+BLOCK_LINES = 60
+"""Lines of one part of a proposal: its hypothesis, say. The Experiment screen has the rest."""
+
 STRIP_GATES = ("lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
 PHASE_WORDS = {"person": "waits for you", "approval": "waits for you", "propose": "proposing"}
 KIND_WORDS = {"proposal": "may it be judged?", "keep": "keep it?", "hold": "held: keep it?"}
@@ -224,7 +227,10 @@ def expectation(detail: Detail) -> str:
     if proposed is None:
         return ""
     gain, bottleneck = proposed.prediction.gain_percent, proposed.prediction.bottleneck
-    parts = [f"{gain:+.1f} %" if gain is not None else "", f"limited by {one_line(bottleneck, 60)}" if bottleneck else ""]
+    parts = [
+        f"{gain:+.1f} %" if gain is not None else "",
+        f"limited by {one_line(bottleneck, 60)}" if bottleneck else "",
+    ]
     return ", ".join(part for part in parts if part)
 
 
@@ -244,7 +250,7 @@ def _block(label: str, text: str, width: int, style: object = theme.PLAIN) -> li
         return []
     indent = 9 if label and width >= 40 else 0
     result = []
-    for index, line in enumerate(wrapped(text, max(8, width - indent), 400)):
+    for index, line in enumerate(wrapped(text, max(8, width - indent), BLOCK_LINES)):
         row = Text.styled(f"{label[:8]:<{indent}}" if index == 0 and indent else " " * indent, theme.LABEL)
         row.append(line, style)  # type: ignore[arg-type]
         result.append(row)
@@ -270,9 +276,12 @@ def strip_line(model: LabModel, width: int) -> Text:
     if detail is None:
         return Text.styled("")
     gates = []
+    phase = model.now.get("phase") if model.now.get("experiment") == detail.experiment else ""
     for gate in STRIP_GATES:
         outcomes = [check.status for (of, _, _), check in detail.checks.items() if of == gate]
         state, word = detail.gate_state(gate), ""
+        if not state and detail.running and phase in (gate, f"{gate} check"):
+            state, word = "running", "now"
         if gate == "trials" and detail.trials:
             word = str(len(detail.trials))
         gates.append((gate, state, outcomes, word))
@@ -313,7 +322,7 @@ def question_line(model: LabModel, question: OpenQuestion) -> Text:
     line = Text.styled(f" #{question.experiment} ", theme.ALERT)
     line.append(f" {task} {KIND_WORDS.get(question.kind, question.kind)} ", theme.WARN)
     line.append(one_line(question.reason, 200), theme.PLAIN)
-    line.append(f"  {fmt.ago(max(0.0, time.time() - question.since))}", theme.DIM)
+    line.append(time.strftime("  since %H:%M", time.localtime(question.since)), theme.DIM)
     return line
 
 

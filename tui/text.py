@@ -115,13 +115,18 @@ def wrap(paragraph: str, width: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def wrapped(text: object, width: int, max_lines: int = 4_000) -> list[str]:
-    """`clean` text broken into lines of at most `width` cells."""
+def wrapped(text: object, width: int, max_lines: int = 1_000) -> list[str]:
+    """`clean` text broken into lines of at most `width` cells, at most `max_lines` of them."""
+    raw = text if isinstance(text, str) else str(text)
+    # More characters than this cannot be shown, so they are not even looked at.
+    seen = raw[: max_lines * (max(1, width) + 1)]
     result: list[str] = []
-    for line in lines_of(text, max_lines, PARAGRAPH_LIMIT):
+    for line in lines_of(seen, max_lines, PARAGRAPH_LIMIT):
         result.extend(wrap(line, width))
-        if len(result) >= max_lines:
-            return result[:max_lines]
+        if len(result) > max_lines:
+            break
+    if len(result) > max_lines or len(seen) < len(raw):
+        result = [*result[: max_lines - 1], "..."]
     return result
 
 

@@ -82,10 +82,20 @@ async def test_streaming_is_drawn_at_most_five_times_a_second(
         assert 1 <= len(frames) <= 3 * (5 * seconds + 2)
 
 
-async def test_ten_thousand_experiments_open_in_a_second_and_keys_answer_at_once(
-    cockpit: Cockpit, lab: FakeLab
-) -> None:
+@pytest.fixture(scope="session")
+def long_past(tmp_path_factory: pytest.TempPathFactory) -> FakeLab:
+    """A lab of 10,000 experiments."""
+    lab = FakeLab(tmp_path_factory.mktemp("long") / "lab")
+    lab.seeds()
     lab.bulk(10_000)
+    lab.close()
+    return lab
+
+
+async def test_ten_thousand_experiments_open_in_a_second_and_keys_answer_at_once(
+    cockpit: Cockpit, long_past: FakeLab
+) -> None:
+    lab = long_past
     begin = time.process_time()
     async with cockpit(lab.folder) as driver:
         opened = time.process_time() - begin
@@ -104,12 +114,11 @@ async def test_ten_thousand_experiments_open_in_a_second_and_keys_answer_at_once
 
 
 async def test_drawing_a_key_costs_milliseconds_whatever_the_length_of_the_history(
-    cockpit: Cockpit, lab: FakeLab
+    cockpit: Cockpit, long_past: FakeLab
 ) -> None:
-    lab.bulk(10_000)
-    async with cockpit(lab.folder) as driver:
+    async with cockpit(long_past.folder) as driver:
         history = driver.screen.query_one(History)
-        await driver.until(lambda: len(history.shown) == lab.last)
+        await driver.until(lambda: len(history.shown) == long_past.last)
         begin = time.process_time()
         for _ in range(50):
             history.move_down()

@@ -54,6 +54,7 @@ def test_sizes_are_bounded() -> None:
     assert len(clean("y" * 1_000_000)) < 300_000
     assert len(lines_of("z\n" * 1_000_000, max_lines=100)) == 101
     assert len(wrapped("word " * 200_000, 80, max_lines=50)) == 50
+    assert wrapped("a\n" * 1_000, 80, max_lines=50)[-1] == "..."
 
 
 def test_wrapped_lines_keep_their_indent() -> None:

@@ -159,7 +159,7 @@ class LiveScreen(SteeringScreen):
         return model.detail if model.proposing is None else None
 
     def _changed(self, parts: frozenset[Part], experiments: frozenset[int]) -> None:
-        if not self.is_current and self.is_attached and self.app.screen is not self:
+        if self.app.screen is not self:
             return
         model = self.session.model
         history = self.query_one(History)
@@ -172,27 +172,33 @@ class LiveScreen(SteeringScreen):
             self._draw_chart()
         question = self.shown_question
         self.lab_app.guard.in_sight(sight_of(question) if question else None)
-        self._draw_lines()
+        self._draw_lines(only_now=parts == {"now"})
         if "detail" in parts:
             self._draw_diff()
-        self.refresh_keys()
+        if parts != {"now"} or self._proposing != model.proposing:
+            self._proposing = model.proposing
+            self.refresh_keys()
 
-    def _draw_lines(self) -> None:
-        """Every text that is cheap to make; the panes see for themselves whether it changed."""
+    _proposing: int | None = None
+
+    def _draw_lines(self, *, only_now: bool = False) -> None:
+        """Every text that is cheap to make, or only what streams; panes see for themselves what changed."""
         model, width = self.session.model, self.size.width
         status = self.query_one("#status", Bar)
         height = 2 if self.size.height >= TWO_STATUS_LINES_FROM else 1
         status.show(live_text.status_lines(model, width, height, self.session.replaying))
-        most = 3 if self.wide and self.size.height >= 20 else 1
-        self.query_one(Queue).show_queue(live_text.queue_lines(model, width, most, self.session.replaying))
         detail = self.detail
         subject = detail.experiment if detail else model.proposing
         if self._box("proposal").display:
             self.query_one("#proposal", Lines).show(lambda w: live_text.proposal_lines(model, w), subject)
-        if self._box("checks").display:
-            self.query_one("#checks", Lines).show(lambda w: live_text.check_lines(detail, w), subject)
         strip = self.query_one("#strip", Bar)
         strip.show([live_text.strip_line(model, strip.size.width or width)])
+        if only_now:
+            return
+        most = 3 if self.wide and self.size.height >= 20 else 1
+        self.query_one(Queue).show_queue(live_text.queue_lines(model, width, most, self.session.replaying))
+        if self._box("checks").display:
+            self.query_one("#checks", Lines).show(lambda w: live_text.check_lines(detail, w), subject)
         self.query_one(IdeaBox).offer(model.newest)
 
     def _draw_chart(self) -> None:

@@ -168,7 +168,13 @@ def make_lab(gpu: str, model: str, tasks: str, proposer: str, mode: str, budget:
         workload_matrix(load_task(name), device.model, device.gpu)
     machine.require_compiler()
     config = LabConfig(
-        gpu=device.gpu.name, model=device.model.name, tasks=names, proposer=proposer, mode=mode, budget=budget
+        gpu=device.gpu.name,
+        device="measured" if device.measured else "static",
+        model=device.model.name,
+        tasks=names,
+        proposer=proposer,
+        mode=mode,
+        budget=budget,
     )
     with_lab = create_lab(new_lab_dir(config.gpu, config.model), config)
     with_lab.close()

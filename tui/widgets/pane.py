@@ -14,6 +14,7 @@ from textual import events
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 Builder = Callable[[int], Sequence[Text]]
 """Lines for a width in cells. Texts hold no line break and come from cleaned strings."""
@@ -57,6 +58,16 @@ class Pane(ScrollView, can_focus=True):
     def inner_width(self) -> int:
         """Cells for a line, beside scrollbar and padding."""
         return self.scrollable_content_region.width
+
+    def measure(self, size: Size) -> None:
+        """Say how much there is to scroll over.
+
+        Set around the reactive, which would lay out and draw the whole screen for every added line; a
+        scroll bar that comes or goes still asks for a layout by itself.
+        """
+        if size != self.virtual_size:
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
 
     def _page(self) -> int:
         return max(1, self.size.height - 1)
@@ -119,9 +130,7 @@ class Lines(Pane):
             self._strips.clear()
         self._built_for = width
         widest = max((line.cell_len for line in self._lines), default=0)
-        size = Size(widest if widest > width else width, len(self._lines))
-        if size != self.virtual_size:
-            self.virtual_size = size
+        self.measure(Size(widest if widest > width else width, len(self._lines)))
         self.refresh_lines(first, max(len(old), len(self._lines), self.size.height) - first)
 
     def _built(self, width: int) -> Sequence[Text]:

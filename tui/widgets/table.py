@@ -65,9 +65,7 @@ class Table(Pane):
 
     def rows_changed(self) -> None:
         """The number of rows may have changed: measure and draw anew."""
-        size = Size(0, self.row_count() + 1)
-        if size != self.virtual_size:
-            self.virtual_size = size
+        self.measure(Size(0, self.row_count() + 1))
         self.refresh()
 
     def go_to(self, row: int) -> None:
