@@ -2,8 +2,8 @@
 
     1  each switch that was never turned in this lab, over all buckets, in the order of the task's notes
     2  switches whose worth a keep has changed since they were turned: splits once heads are packed
-    3  a tuning round of tiles, warps and stages for each bucket, the heaviest bucket first
-    4  together, the switches that fell just short by themselves
+    3  together, the switches that fell just short by themselves
+    4  a tuning round of tiles, warps and stages for each bucket, the heaviest bucket first
     5  switches that were turned on an earlier champion, those that brought most first
     6  every number of warps and stages for each bucket
     7  switches that did not fit everywhere, one bucket at a time
@@ -93,10 +93,10 @@ class _Plan:
         yield from (move for move in switches if move.lever not in self.tried_ever)
         again = [move for move in switches if move.lever in self.tried_ever]
         yield from (move for move in again if self._changed_since(move))
-        yield from (move for bucket in self.weights if (move := self._tuning(bucket)))
         together = self._together()
         if together is not None:
             yield together
+        yield from (move for bucket in self.weights if (move := self._tuning(bucket)))
         yield from sorted(again, key=lambda move: -self._best_gain(move.lever))
         yield from (move for bucket in self.weights if (move := self._launch(bucket)))
         for name in self.switches:

@@ -12,10 +12,11 @@ import itertools
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernel_lab.engine.candidate import Value
+from kernel_lab.engine.proposers.base import PastExperiment
 
 ENUMERATED_SETTINGS = 16
 """Spaces of at most this many settings are tried one by one, nearest to the parent's values first."""
@@ -166,6 +167,16 @@ class Settler:
     def _draw_seed(self, attempt: int) -> int:
         text = json.dumps([self.seed, len(self._told), len(self._pending), attempt])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+def past_trials(history: Iterable[PastExperiment], bucket: str) -> list[Told]:
+    """Every setting that was tried in a bucket, oldest first, as a warm start for its next Settler."""
+    return [
+        (trial.values, trial.vs_parent if trial.status == "ok" else None)
+        for past in history
+        for trial in past.trials
+        if trial.bucket == bucket and trial.status != "pruned"
+    ]
 
 
 def _is_ordered(options: Sequence[Value]) -> bool:

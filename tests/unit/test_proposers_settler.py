@@ -11,8 +11,10 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proposer_requests import past
 from kernel_lab.engine.candidate import Value
-from kernel_lab.engine.proposers.settler import Settler
+from kernel_lab.engine.ledger.views import TrialRow
+from kernel_lab.engine.proposers.settler import Settler, past_trials
 
 SMALL: dict[str, list[Value]] = {"warps": [4, 8], "stages": [1, 2, 3], "EXP2": [False, True]}
 LARGE: dict[str, list[Value]] = {
@@ -109,6 +111,16 @@ def test_the_past_of_other_code_teaches_but_does_not_forbid() -> None:
     assert {"warps": 4, "stages": 1, "EXP2": False} in all_of(small)
 
 
+def test_a_warm_start_is_read_from_the_history_of_the_bucket() -> None:
+    def trial(number: int, bucket: str, status: str, ratio: float | None) -> TrialRow:
+        return TrialRow(2, number, bucket, {"M": 32 * number}, status, ratio, {}, "")
+
+    rows = (trial(1, "many", "ok", 1.1), trial(2, "many", "oom", None), trial(3, "few", "ok", 1.2))
+    rows += (trial(4, "many", "pruned", 0.5),)
+    history = [past(2, 1, "tiles:many", trials=rows), past(3, 1, "exp2")]
+    assert past_trials(history, "many") == [({"M": 32}, 1.1), ({"M": 64}, None)]
+
+
 def test_odd_tells_are_borne() -> None:
     settler = Settler(0, LARGE, START)
     settler.tell({"nothing": 1}, 2.0)
@@ -161,7 +173,8 @@ def test_few_trials_find_most_of_what_a_space_holds_and_more_than_chance(trials:
 
 def test_small_spaces_and_steps_need_no_sampler() -> None:
     code = (
-        "import sys; from kernel_lab.engine.proposers.settler import Settler; "
+        "import sys; from kernel_lab.engine.ledger.views import TrialRow
+from kernel_lab.engine.proposers.settler import Settler, past_trials; "
         f"s = Settler(0, {SMALL!r}, {{}}); s.ask(); s.tell(s.ask(), 1.0); "
         "import kernel_lab.engine.proposers.search, kernel_lab.engine.proposers.folder; "
         "print([m for m in ('optuna', 'torch', 'numpy') if m in sys.modules])"
