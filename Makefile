@@ -18,7 +18,7 @@ PYTEST_WORKERS ?= 2
 
 lab: setup
 	@if [ "$$(uname -s)" != Linux ]; then exec $(BIN)/kernel-lab $(ARGS); fi; \
-	if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kernel-lab run $(ARGS); \
+	if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kernel-lab run --mode auto $(ARGS); \
 	else exec $(BIN)/kernel-lab run --headless $(ARGS); fi
 
 test: check

@@ -17,6 +17,7 @@ from kernel_lab.engine import paths
 from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.events import EngineStarted, EngineStopped
 from kernel_lab.engine.hostlink import HostLink
+from kernel_lab.engine.judge.measured import MeasuredDevice
 from kernel_lab.engine.judge.static import StaticDevice
 from kernel_lab.engine.lab import EngineLock, Lab, open_lab
 from kernel_lab.engine.loop import Loop
@@ -44,14 +45,14 @@ async def research(lab: Lab) -> EngineStopped:
     """Start the host beside the lab and run the loop."""
     config = lab.config
     gpu, model = load_gpu(config.gpu), load_model(config.model)
-    tasks = {name: load_task(name) for name in config.tasks}
+    tasks = {task.name: task for task in map(load_task, config.tasks)}
     proposer = make_proposer(config.proposer, lab)
     scratch = lab.path / "runs" / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     host = HostLink(config.python or sys.executable, paths.cache_dir() / "host", scratch)
     try:
         await host.start()
-        device = StaticDevice(host, gpu)
+        device = (MeasuredDevice if config.device == "measured" else StaticDevice)(host, gpu)
         environment = await device.environment()
         lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
         loop = Loop(lab, device, gpu, model, tasks, proposer)

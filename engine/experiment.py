@@ -41,6 +41,9 @@ from kernel_lab.engine.steps import Steps
 Proof = Literal["correctness", "integrity", "confirm"]
 PROOFS: tuple[Proof, ...] = ("correctness", "integrity", "confirm")
 
+WORTH_MEASURING = 0.9
+"""A candidate whose estimate is below this share of the champion's speed is not put on the card."""
+
 OUTPUT_LIMIT = 4_000
 """Characters of a candidate's own output that go into the ledger; the whole lies in runs/N."""
 
@@ -117,7 +120,9 @@ class Experiment:
         screening = await self._screen(source)
         for gate in PROOFS:
             await self._prove(gate, source)
-        if self.steps.find(SpeedJudged) is None:
+        if self.judge.measured:
+            await self._race("speed", source, {}, screening)
+        elif self.steps.find(SpeedJudged) is None:
             others = {"champion": screening.time_us, "seed": screening.time_us}
             self.steps.record(SpeedJudged(self.id, self.judge.speed(screening, others)))
 
@@ -210,6 +215,8 @@ class Experiment:
             if reasons:
                 return source, "discard", reasons
             screening = await self._screen(source)
+        if self.judge.measured:
+            return await self._judge_measured(source, screening)
         others = {"champion": self.champion.time_us, "seed": self.seed_us}
         speed = self.judge.speed(screening, others)
         decision = verdict.decide_estimated(speed)
@@ -227,6 +234,40 @@ class Experiment:
             return source, "held", (*self.holds, *decision.reasons)
         rejected = await self._ask_to_keep(source)
         return (source, "rejected", rejected) if rejected else (source, "keep", decision.reasons)
+
+    async def _judge_measured(self, source: str, screening: Screening) -> tuple[str, str, tuple[Reason, ...]]:
+        """On a card estimates only say what is not worth measuring; the confirmed race decides."""
+        ratios = self.judge.speed(screening, {"champion": self.champion.time_us}).score
+        if ratios["champion"] < WORTH_MEASURING:
+            detail = f"estimated {ratios['champion']:.2f} × the champion: not worth measuring"
+            return source, "discard", (Reason("speed", "estimate", detail),)
+        for gate in PROOFS[:2]:
+            await self._prove(gate, source)
+        others = {"champion": self.champion.candidate.source}
+        reasons = await self._race("speed", source, others, screening)
+        await self._prove("confirm", source)
+        reasons = await self._race("speed_again", source, others, screening) or reasons
+        if self.holds:
+            return source, "held", (*self.holds, *reasons)
+        rejected = await self._ask_to_keep(source)
+        return (source, "rejected", rejected) if rejected else (source, "keep", reasons)
+
+    async def _race(
+        self, gate: str, source: str, others: dict[str, str], screening: Screening
+    ) -> tuple[Reason, ...]:
+        """Measure once, record speed and gate; Turned where the keep rule says so."""
+        sha = self.judge.parse(source).sha
+        result = self._recorded(gate, sha)
+        if result is None:
+            self.now(phase=gate)
+            seed = frozen_seed(self.lab_seed, self.id, sha, gate)
+            result, speed = await self.judge.race(gate, source, others, screening, seed)
+            for check in result.checks:
+                self.steps.check_recorder(sha)(check)
+            if speed is not None:
+                self.steps.record(SpeedJudged(self.id, speed))
+        self._gate(result, sha)
+        return result.reasons
 
     async def _settle(
         self, proposed: Proposed, source: str, screening: Screening
@@ -268,9 +309,9 @@ class Experiment:
         decided = self.steps.find(Decided, kind="keep")
         if decided is None and self.control.mode in ("wins", "ask"):
             if self.steps.find(ApprovalRequested, kind="keep") is None:
-                speed = self.steps.find(SpeedJudged)
-                gain = speed.speed.score["champion"] if speed else float("nan")
-                reason = f"a win of {gain:.3f} × the champion (estimated): keep #{self.id}?"
+                speed = self.steps.all(SpeedJudged)[-1].speed
+                gain = speed.score["champion"]
+                reason = f"a win of {gain:.3f} × the champion ({speed.kind}): keep #{self.id}?"
                 sha = self.judge.parse(source).sha
                 self.steps.record(ApprovalRequested(self.id, "keep", sha, reason))
             self.now(phase="approval")

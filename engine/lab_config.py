@@ -18,11 +18,16 @@ _HEADER = "# A lab of kernel-lab. Change settings while no engine runs.\n"
 DEFAULT_TASKS = ("gqa_decode", "gqa_prefill")
 
 
+DEVICES = ("static", "measured")
+
+
 @dataclass(frozen=True, slots=True)
 class LabConfig:
     """Settings of a lab. None means no limit, or not given. Raises UsageError naming the wrong one."""
 
     gpu: str
+    device: str = "static"
+    """`measured`: on the card of this machine; `static`: without it."""
     model: str = "llama-3.1-8b"
     tasks: tuple[str, ...] = DEFAULT_TASKS
     proposer: str = "search"
@@ -52,6 +57,8 @@ class LabConfig:
             if isinstance(value, (int, float)) and not (value >= 0 if name == "seed" else value > 0):
                 least = "0 or more" if name == "seed" else "more than 0"
                 raise UsageError(f"{name} is {value}: give {least}")
+        if self.device not in DEVICES:
+            raise UsageError(f"device is {self.device!r}: choose one of {', '.join(DEVICES)}")
         if self.mode not in MODES:
             raise UsageError(f"mode is {self.mode!r}: choose one of {', '.join(MODES)}")
         if not self.tasks or not all(isinstance(task, str) and task.isprintable() for task in self.tasks):
@@ -87,6 +94,7 @@ class LabConfig:
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "gpu": str,
+    "device": str,
     "model": str,
     "proposer": str,
     "mode": str,

@@ -152,7 +152,7 @@ class Loop:
                 [
                     LabCreated(
                         lab=self.lab.name,
-                        device_kind="static",
+                        device_kind="measured" if self.device.kind == "measured" else "static",
                         gpu=self.gpu.name,
                         model=self.model.name,
                         tasks=tuple(self.tasks),

@@ -28,31 +28,33 @@ class Device:
     gpu: GpuProfile
     model: ModelProfile
     line: str
+    measured: bool = False
+    """The card is in this machine: candidates are run and timed on it."""
 
     @property
     def words(self) -> str:
-        return f"{self.gpu.title} (static: estimated, not measured)"
+        return f"{self.gpu.title} ({'measured' if self.measured else 'static: estimated, not measured'})"
 
 
 def choose_device(gpu: str | None, model: str | None) -> Device:
-    """Profiles for `--gpu` and `--model` as given, `auto` or None. Raises ProfileError."""
-    name, how = (gpu, None) if gpu not in (None, "", "auto") else _found()
-    profile = load_gpu(name or DEFAULT_GPU)
+    """Profiles for `--gpu` and `--model` as given, `auto` or None. Raises ProfileError.
+
+    A card of this machine is measured on, whether it was named or found; any other is judged statically.
+    """
+    cards = machine.gpus()
+    here = [name for card in cards if (name := match_gpu_name(card.name)) is not None]
+    named = None if gpu in (None, "", "auto") else gpu
+    how = None
+    if named is None:
+        named = here[0] if here else DEFAULT_GPU
+        if not here:
+            how = f"found {cards[0].name}, which no profile describes" if cards else "no GPU found here"
+    profile = load_gpu(named)
     chosen = load_model(model or DEFAULT_MODEL)
     require_covered(chosen)
-    line = (
-        f"{profile.title}, judged statically: values are checked, speeds are estimates, nothing is measured"
-    )
-    return Device(profile, chosen, f"{how}: {line}" if how else line)
-
-
-def _found() -> tuple[str, str]:
-    """Profile for the GPU of this machine, and how it came about."""
-    cards = machine.gpus()
-    if not cards:
-        return DEFAULT_GPU, "no GPU found here"
-    for card in cards:
-        name = match_gpu_name(card.name)
-        if name is not None:
-            return name, f"found {card.name}, which this version does not measure on yet"
-    return DEFAULT_GPU, f"found {cards[0].name}, which no profile describes"
+    measured = profile.name in here
+    if measured:
+        line = f"{profile.title}, in this machine: values are checked and speeds measured on it"
+    else:
+        line = f"{profile.title}, judged statically: values are checked, speeds are estimates, none measured"
+    return Device(profile, chosen, f"{how}: {line}" if how else line, measured)

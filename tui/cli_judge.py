@@ -85,6 +85,7 @@ async def _judge(task: TaskSpec, device: Device) -> AsyncIterator[Judge]:
     from kernel_lab.engine import paths
     from kernel_lab.engine.hostlink import HostLink
     from kernel_lab.engine.judge.judge import Judge
+    from kernel_lab.engine.judge.measured import MeasuredDevice
     from kernel_lab.engine.judge.static import StaticDevice
 
     workloads, left_out = workload_matrix(task, device.model, device.gpu)
@@ -94,7 +95,8 @@ async def _judge(task: TaskSpec, device: Device) -> AsyncIterator[Judge]:
         host = HostLink(sys.executable, paths.cache_dir() / "host", Path(scratch))
         try:
             await host.start()
-            yield Judge(StaticDevice(host, device.gpu), task, workloads)
+            kind = MeasuredDevice if device.measured else StaticDevice
+            yield Judge(kind(host, device.gpu), task, workloads)
         finally:
             await host.close()
 

@@ -172,6 +172,7 @@ def _config(
         given.setdefault("budget", HEADLESS_BUDGET)
     return LabConfig(
         gpu=device.gpu.name,
+        device="measured" if device.measured else "static",
         model=device.model.name,
         tasks=tuple(_task_word(task) for task in tasks),
         proposer=proposer,

@@ -29,15 +29,23 @@ def seeded_cases(cases: Sequence[Mapping[str, Any]], task: str, seed: int) -> li
     return rows
 
 
-def hidden_cases(hidden: Mapping[str, Any], task: str, seed: int, count: int) -> list[dict[str, Any]]:
+def hidden_cases(
+    hidden: Mapping[str, Any], task: str, seed: int, count: int, *, interpreted: bool = True
+) -> list[dict[str, Any]]:
     """`count` cases drawn from a task's hidden ranges.
 
-    `hidden` maps a field to a list of choices or to `{"min": a, "max": b}`; its table `static` replaces
-    what it names, since the interpreter is slow.
+    `hidden` maps a field to a list of choices or to `{"min": a, "max": b}`; where cases are `interpreted`,
+    its table `static` replaces what it names, since the interpreter is slow.
     """
     rng = random.Random(seed)  # noqa: S311  reproducible by design; the seed itself is the secret
-    ranges = {**hidden, **hidden.get("static", {})}
+    ranges = {**hidden, **(hidden.get("static", {}) if interpreted else {})}
     return [_draw(ranges, task, rng, index) for index in range(count)]
+
+
+def in_dtypes(cases: Sequence[Mapping[str, Any]], dtypes: Sequence[str], seed: int) -> list[dict[str, Any]]:
+    """Each case in one of the dtypes, drawn."""
+    rng = random.Random(seed)  # noqa: S311  a choice, not a secret
+    return [{**case, "dtype": rng.choice(dtypes)} for case in cases]
 
 
 def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) -> dict[str, Any]:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from kernel_lab.engine import fa2
 from kernel_lab.engine.candidate import Candidate, parse
 from kernel_lab.engine.errors import CandidateInvalid
 from kernel_lab.engine.facts import Check, Launch, Reason, Speed
 from kernel_lab.engine.judge import verdict
-from kernel_lab.engine.judge.cases import frozen_seed, hidden_cases, seeded_cases
+from kernel_lab.engine.judge.cases import frozen_seed, hidden_cases, in_dtypes, seeded_cases
 from kernel_lab.engine.judge.lint import lint, lint_verdict
+from kernel_lab.engine.judge.measured import MeasuredDevice
+from kernel_lab.engine.judge.race import RaceScore, decide_measured
 from kernel_lab.engine.judge.static import Screening, StaticDevice
 from kernel_lab.engine.tasks import TaskSpec
 
 HIDDEN_CASES = 4
 QUICK_CASES = 2
+ROUNDS_WITHOUT_RIVAL = 15
 PROBED_CASES = 2
 
 
@@ -104,28 +107,43 @@ class Judge:
 
     async def quick(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """A few edge cases without probes: people see only what passes this."""
-        cases = seeded_cases(self.task.static_cases, self.task.name, frozen_seed(seed, "quick"))[:QUICK_CASES]
+        cases = self._cases(self.task.static_cases, frozen_seed(seed, "quick"))[:QUICK_CASES]
         return await self._run("quick", source, cases, seed, probes=False, on_check=on_check)
 
     async def correctness(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
-        """Every edge case and hidden shapes, against float64 beside an FA2-like computation."""
+        """Every edge case and hidden shapes, against float64 beside an FA2-like computation.
+
+        On a card also every timed shape, in the dtype it is timed in.
+        """
         gate_seed = frozen_seed(seed, "correctness")
-        hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
-        cases = seeded_cases([*self.task.static_cases, *hidden], self.task.name, gate_seed)
+        cases = self._cases([*self.task.static_cases, *self._hidden(gate_seed)], gate_seed)
+        if self.measured:
+            cases += seeded_cases(self.workloads, self.task.name, gate_seed)
         return await self._run("correctness", source, cases, gate_seed, probes=False, on_check=on_check)
 
     async def integrity(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """Probes for caches, aliases, mutation, library calls and other ways to look right."""
         gate_seed = frozen_seed(seed, "integrity")
-        cases = seeded_cases(self.task.static_cases, self.task.name, gate_seed)[:PROBED_CASES]
+        cases = self._cases(self.task.static_cases, gate_seed)[:PROBED_CASES]
         return await self._run("integrity", source, cases, gate_seed, probes=True, on_check=on_check)
 
     async def confirm(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """New processes, new seeds and new hidden shapes, before a keep counts."""
         gate_seed = frozen_seed(seed, "confirm")
-        hidden = hidden_cases(self.task.hidden, self.task.name, gate_seed, HIDDEN_CASES)
-        cases = seeded_cases(hidden, self.task.name, gate_seed)
+        cases = self._cases(self._hidden(gate_seed), gate_seed)
         return await self._run("confirm", source, cases, gate_seed, probes=False, on_check=on_check)
+
+    @property
+    def measured(self) -> bool:
+        """Whether speeds are measured on a card."""
+        return isinstance(self.device, MeasuredDevice)
+
+    def _hidden(self, seed: int) -> list[dict[str, Any]]:
+        interpreted = not self.measured
+        return hidden_cases(self.task.hidden, self.task.name, seed, HIDDEN_CASES, interpreted=interpreted)
+
+    def _cases(self, cases: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:
+        return seeded_cases(in_dtypes(cases, self.device.dtypes, seed), self.task.name, seed)
 
     async def _run(
         self,
@@ -158,6 +176,47 @@ class Judge:
             screening.moved_bytes,
         )
 
+    async def race(
+        self, gate: str, source: str, others: Mapping[str, str], screening: Screening, seed: int
+    ) -> tuple[GateResult, Speed | None]:
+        """Measured speed against `others` (name to text) and FA2, ended once the champion's case is clear.
+
+        The gate fails with `discard` or `held` where the keep rule says so, and with the verdict of a
+        contestant that answered wrongly or cheated while it was timed.
+        """
+        device = cast(MeasuredDevice, self.device)
+        started = time.monotonic()
+        contestants = {"candidate": source, **others}
+        settled = RaceScore.settled if "champion" in others else _enough
+        race = await device.race(self.task, contestants, self.workloads, seed, settled)
+        status, reasons = verdict.judge_checks(gate, race.outcome, race.detail, race.checks)
+        seconds = time.monotonic() - started
+        kept = ("rounds", "clocks", "launches", "agree")
+        facts: dict[str, Any] = {key: race.facts[key] for key in kept if key in race.facts}
+        if status is not None:
+            return GateResult(gate, False, status, reasons, race.checks, facts, seconds), None
+        speed = race.score.speed(screening.flops, screening.moved_bytes, device.roofs)
+        if "champion" not in others:
+            return GateResult(gate, True, None, (), race.checks, facts, seconds), speed
+        decision = decide_measured(speed)
+        asked = None if decision.status == "keep" else decision.status
+        return GateResult(gate, asked is None, asked, decision.reasons, race.checks, facts, seconds), speed
+
+
+def against_seed(speed: Speed) -> Speed:
+    """Outside a lab the seed stands where a lab has its champion."""
+
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {"seed" if name == "champion" else name: value for name, value in values.items()}
+
+    rows = tuple(replace(row, vs=renamed(row.vs), ci=renamed(row.ci)) for row in speed.per_workload)
+    return replace(speed, score=renamed(speed.score), ci=renamed(speed.ci), per_workload=rows)
+
+
+def _enough(score: RaceScore) -> bool:
+    """When a race that decides nothing has enough rounds."""
+    return score.rounds >= ROUNDS_WITHOUT_RIVAL
+
 
 async def check_candidate(judge: Judge, source: str, seed: int, on_check: OnCheck = None) -> CheckReport:
     """Every gate but the keep rule, in the loop's order; stops at the first that fails."""
@@ -181,6 +240,12 @@ async def check_candidate(judge: Judge, source: str, seed: int, on_check: OnChec
         checks.extend(gate.checks)
         if not gate.passed:
             return report(gate)
+    if judge.measured:
+        others = {"champion": judge.task.seed_source}
+        gate, measured = await judge.race("speed", source, others, screening, frozen_seed(seed, "speed"))
+        checks.extend(gate.checks)
+        turned = gate if gate.status not in (None, "discard") else GateResult("speed", True)
+        return report(turned, measured and against_seed(measured))
     seed_screening = (await judge.screen(judge.task.seed_source))[1]
     speed = judge.speed(screening, {"seed": seed_screening.time_us})
     above = verdict.decide_estimated(judge.speed(screening, {"champion": seed_screening.time_us}))
@@ -194,5 +259,11 @@ async def bench_candidate(judge: Judge, source: str) -> tuple[GateResult, Speed 
     gate, screening = await judge.screen(source)
     if not gate.passed:
         return gate, None, screening
+    if judge.measured:
+        await judge.device.environment()
+        others = {"champion": judge.task.seed_source}
+        race, measured = await judge.race("speed", source, others, screening, frozen_seed(0, source))
+        turned = race if race.status not in (None, "discard") else gate
+        return turned, measured and against_seed(measured), screening
     seed_screening = (await judge.screen(judge.task.seed_source))[1]
     return gate, judge.speed(screening, {"seed": seed_screening.time_us}), screening

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel_lab.engine.events import build
-from kernel_lab.engine.facts import Check, Launch
+from kernel_lab.engine.facts import Check, Launch, ScoreKind
 from kernel_lab.engine.profiles import GpuProfile
 from kernel_lab.engine.tasks import TaskSpec
 
@@ -51,7 +51,10 @@ class Checking:
 class StaticDevice:
     """Judges candidates of one task for one GPU profile through a host that needs no card."""
 
-    kind = "estimated"
+    kind: ScoreKind = "estimated"
+    check_device = "interpreter"
+    dtypes: tuple[str, ...] = ("fp16",)
+    """What values are checked in: Triton's interpreter miscomputes bf16."""
 
     def __init__(self, host: HostLink, gpu: GpuProfile) -> None:
         self.host = host
@@ -112,7 +115,8 @@ class StaticDevice:
             gate=gate,
             seed=seed,
             cases=[dict(case) for case in cases],
-            tolerance=task.tolerances["fp16"],
+            tolerance=task.tolerances,
+            device=self.check_device,
             deadline_s=CHECK_DEADLINE_S,
             probes=probes,
         )

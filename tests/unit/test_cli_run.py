@@ -107,13 +107,23 @@ def test_every_option_reaches_the_lab(kernel_lab: KernelLab, started: Started, t
     assert answer.out == "", "standard output is for events alone"
 
 
-def test_a_gpu_that_is_here_becomes_a_static_device(
+def test_a_gpu_that_is_here_is_measured_on(
     kernel_lab: KernelLab, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu(0, "NVIDIA H200", 143_771, "570.1")])
     answer = kernel_lab("run", "--headless")
-    assert read_config(started.engines[0]).gpu == "h200"
-    assert "found NVIDIA H200, which this version does not measure on yet" in answer.err
+    config = read_config(started.engines[0])
+    assert (config.gpu, config.device) == ("h200", "measured")
+    assert "in this machine: values are checked and speeds measured on it" in answer.err
+
+
+def test_a_gpu_that_is_named_but_not_here_is_static(
+    kernel_lab: KernelLab, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu(0, "NVIDIA H200", 143_771, "570.1")])
+    kernel_lab("run", "--headless", "--gpu", "rtx3060")
+    config = read_config(started.engines[0])
+    assert (config.gpu, config.device) == ("rtx3060", "static")
 
 
 def test_a_gpu_without_a_profile_falls_back(
