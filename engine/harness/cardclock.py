@@ -46,7 +46,7 @@ class Track:
         self.workload = workload
         self.name = str(workload["id"])
         self.structured = cardcontents.is_structured(workload)
-        inputs = tensors.meta_inputs(reference, workload)
+        inputs = tensors.meta_inputs(reference, {**workload, "distribution": "normal"})
         self.layout = tensors.layouts(inputs)
         self.call = tensors.call_of(reference, inputs, workload)
         self.set_bytes = sum({one["storage"]: one["storage_bytes"] for one in self.layout.values()}.values())

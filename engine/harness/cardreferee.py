@@ -122,7 +122,7 @@ class Referee:
         return steps
 
     def _layout(self, case: dict[str, Any]) -> dict[str, Any]:
-        inputs = tensors.meta_inputs(self.reference, case)
+        inputs = tensors.meta_inputs(self.reference, {**case, "distribution": "normal"})
         return {
             "layout": tensors.layouts(inputs),
             "call": tensors.call_of(self.reference, inputs, case),

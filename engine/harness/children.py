@@ -354,13 +354,17 @@ class Nursery:
         channel, channel_child = socket.socketpair()
         status, status_child = socket.socketpair()
         bounds = None
+        layers = self.layers
+        if devices and "mount_namespace" not in layers:
+            # CUDA fails where /proc shows other process numbers than its own.
+            layers = tuple(layer for layer in layers if layer != "pid_namespace")
         if confined:
             if not self._readable:
                 self._readable = sandbox.readable_paths(_package_folders())
             bounds = asdict(
                 sandbox.Bounds(
                     str(work), memory_bytes, 16 << 20 if not programs else 256 << 20, programs,
-                    self.layers, (*self._readable, *readable), devices,
+                    layers, (*self._readable, *readable), devices,
                 )
             )  # fmt: skip
         request = {"role": role, "bounds": bounds, "work": str(work)}

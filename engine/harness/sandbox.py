@@ -161,7 +161,8 @@ def confine(bounds: Bounds) -> None:
     if "no_privileges" in bounds.layers:
         kc.drop_capabilities()
     if "seccomp" in bounds.layers:
-        seccomp.install(programs=bounds.programs)
+        # CUDA makes a context with a Unix socket of its own.
+        seccomp.install(programs=bounds.programs, sockets=bool(bounds.devices))
 
 
 def address_space_bytes() -> int:
@@ -230,6 +231,8 @@ def _landlock(bounds: Bounds) -> None:
         _allow(ruleset, path, read)
     for device in (*_DEVICES, *bounds.devices):
         _allow(ruleset, device, handled & (_LANDLOCK_READ | 1 << 1 | _LANDLOCK_TRUNCATE))
+    if bounds.devices:  # CUDA names its threads through files there
+        _allow(ruleset, "/proc/self", handled & (read | 1 << 1 | _LANDLOCK_TRUNCATE))
     writing = _LANDLOCK_READ | _LANDLOCK_WRITE | _LANDLOCK_REFER | _LANDLOCK_TRUNCATE
     _allow(ruleset, bounds.work, handled & writing)
     kc.syscall(kc.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0, what="landlock_restrict_self")

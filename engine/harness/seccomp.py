@@ -20,6 +20,7 @@ _EPERM = 1
 _ENOSYS = 38
 _CLONE_THREAD = 0x00010000
 _CLONE_NAMESPACES = 0x7E020080
+_AF_UNIX = 1
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 _LD_W_ABS = 0x20
@@ -81,9 +82,13 @@ def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
     return struct.pack("=HBBI", code, jt, jf, k)
 
 
-def program(*, programs: bool, machine: str = kc.MACHINE) -> bytes:
-    """The filter. `programs`: may start processes and programs."""
+def program(*, programs: bool, sockets: bool = False, machine: str = kc.MACHINE) -> bytes:
+    """The filter. `programs`: may start processes and programs; `sockets`: may make Unix sockets."""
     refused = dict(_ALWAYS[machine])
+    socket = refused["socket"]
+    if sockets:
+        for name in ("socket", "bind", "listen"):
+            del refused[name]
     if not programs:
         refused |= _PROCESSES[machine]
     code = [
@@ -96,6 +101,10 @@ def program(*, programs: bool, machine: str = kc.MACHINE) -> bytes:
         code += [_instruction(_JGE, 0x40000000, 0, 1), _instruction(_RET, _ERRNO | _EPERM)]
     for number in sorted(set(refused.values())):
         code += [_instruction(_JEQ, number, 0, 1), _instruction(_RET, _ERRNO | _EPERM)]
+    if sockets:
+        code += [_instruction(_JEQ, socket, 0, 4), _instruction(_LD_W_ABS, 16)]
+        code += [_instruction(_JEQ, _AF_UNIX, 1, 0), _instruction(_RET, _ERRNO | _EPERM)]
+        code += [_instruction(_RET, _ALLOW)]
     # clone3 keeps its flags in memory, out of the filter's reach: without it, libc falls back to clone.
     code += [_instruction(_JEQ, _CLONE3, 0, 1), _instruction(_RET, _ERRNO | _ENOSYS)]
     code += [_instruction(_JEQ, _CLONE[machine], 0, 5), _instruction(_LD_W_ABS, 16)]
@@ -112,7 +121,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install(*, programs: bool, all_threads: bool = False) -> None:
+def install(*, programs: bool, sockets: bool = False, all_threads: bool = False) -> None:
     """Filter this process from now on, on top of a filter that it has; the stricter answer counts.
 
     Needs no_new_privs. Raises OSError where the kernel has none. A process that has started threads wants
@@ -120,7 +129,7 @@ def install(*, programs: bool, all_threads: bool = False) -> None:
     """
     if kc.MACHINE not in _ALWAYS:
         raise OSError(38, f"no list of system calls for {kc.MACHINE}")
-    code = program(programs=programs)
+    code = program(programs=programs, sockets=sockets)
     buffer = ctypes.create_string_buffer(code, len(code))
     filter_program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     if all_threads:
