@@ -11,10 +11,10 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposer_requests import past
 from kernel_lab.engine.candidate import Value
 from kernel_lab.engine.ledger.views import TrialRow
 from kernel_lab.engine.proposers.settler import Settler, past_trials
+from proposer_requests import past
 
 SMALL: dict[str, list[Value]] = {"warps": [4, 8], "stages": [1, 2, 3], "EXP2": [False, True]}
 LARGE: dict[str, list[Value]] = {
@@ -173,8 +173,7 @@ def test_few_trials_find_most_of_what_a_space_holds_and_more_than_chance(trials:
 
 def test_small_spaces_and_steps_need_no_sampler() -> None:
     code = (
-        "import sys; from kernel_lab.engine.ledger.views import TrialRow
-from kernel_lab.engine.proposers.settler import Settler, past_trials; "
+        "import sys; from kernel_lab.engine.proposers.settler import Settler; "
         f"s = Settler(0, {SMALL!r}, {{}}); s.ask(); s.tell(s.ask(), 1.0); "
         "import kernel_lab.engine.proposers.search, kernel_lab.engine.proposers.folder; "
         "print([m for m in ('optuna', 'torch', 'numpy') if m in sys.modules])"
