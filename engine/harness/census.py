@@ -38,15 +38,17 @@ SYNCHRONISING = _words("_local_scalar_dense item equal is_nonzero nonzero")
 
 
 class Census(TorchDispatchMode):  # type: ignore[misc]
-    """Counts operations by name. With `poison`, memory that nobody has filled holds NaN (integers: 0x55…)."""
+    """Counts operations by name. With `poison`, memory that nobody has filled holds NaN (integers: 0x55…),
+    and `kept` learns of all new memory."""
 
-    def __init__(self, *, poison: bool) -> None:
+    def __init__(self, *, poison: bool, kept: Kept | None = None) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
         self.poisoned = 0
         self.paused = False
         """While a kernel runs in the interpreter, which is made of torch operations itself."""
         self._poison = poison
+        self.kept = Kept() if kept is None else kept
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -61,9 +63,12 @@ class Census(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name.rpartition("::")[2]
         self.counts[name] += 1
         result = func(*args, **(kwargs or {}))
-        if self._poison and name in ALLOCATIONS and isinstance(result, torch.Tensor):
-            self.poisoned += 1
-            poison(result)
+        if self._poison and isinstance(result, torch.Tensor):
+            if name in ALLOCATIONS:
+                self.poisoned += 1
+                poison(result)
+            if name in ALLOCATIONS or name in _FILLED or name in _COPIES:
+                self.kept.add(result)
         return result
 
     def foreign(self) -> list[str]:
@@ -82,4 +87,24 @@ def poison(tensor: torch.Tensor) -> None:
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         tensor.fill_(float("nan"))
     elif tensor.dtype != torch.bool:
-        tensor.fill_(0x55 if tensor.dtype.itemsize == 1 else 0x5555)
+        tensor.fill_(int("55" * min(tensor.dtype.itemsize, 8), 16))
+
+
+class Kept:
+    """Memory that a candidate has allocated and may still hold, without holding it itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, torch.dtype] = {}
+
+    def add(self, tensor: torch.Tensor) -> None:
+        self._known[tensor.untyped_storage()._weak_ref()] = tensor.dtype
+
+    def poison(self, spared: set[int]) -> None:
+        """Spoil what is left of it, but what lies at `spared`: an honest kernel does not care."""
+        for reference, dtype in list(self._known.items()):
+            storage = torch.UntypedStorage._new_with_weak_ptr(reference)
+            if storage is None:
+                del self._known[reference]
+                torch.UntypedStorage._free_weak_ref(reference)
+            elif storage.data_ptr() not in spared:
+                poison(torch.empty(0, dtype=dtype).set_(storage))

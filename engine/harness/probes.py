@@ -69,7 +69,7 @@ def verdicts(
         _look(found, tried, "output_memory", bool(report["aliases"]),
               f"{case}: the result lies in the memory of {', '.join(report['aliases'])}")  # fmt: skip
         _look(found, tried, "output_memory", report["shares_previous"],
-              f"{case}: the result lies in the memory of the previous result")  # fmt: skip
+              f"{case}: the result lies in the memory of an earlier result")  # fmt: skip
         if at + 1 < len(steps):
             same = bool((helds[at] == step.answer).all())
             _look(found, tried, "held_output", not same, f"{case}: a result changed during the next call")

@@ -11,7 +11,8 @@ Each case is one call, and with probes up to five, in an order drawn from the se
     repeat    contents 0 at place B: the same bits
     idle      contents 0 at place B while no kernel runs: anything but right
     renewed   contents 1 at place A: right again, and not the bits of `main`
-    changed   contents 1 at place A with one element changed: right again, and not the bits of `renewed`
+    changed   contents 1 at place A with one element changed, after scratch that the candidate keeps was
+              spoiled: right again, and not the bits of `renewed`
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Referee:
             told.append({
                 "case": self.name(step.case),  # for the host alone
                 "regions": step.regions, "out": step.out, "held": before.held if before else None,
-                "idle": step.kind == "idle",
+                "idle": step.kind == "idle", "spoil": step.kind == "changed",
                 **self._layouts[step.case],
             })  # fmt: skip
             before = step

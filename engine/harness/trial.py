@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 from wire import Wire, one_line
 
+HELD = 16
+"""Answers that stay alive, so that no later one may lie where they do."""
 NAMESPACE_PROCESSES = 8
 """With more processes than this in sight, they are the system's and not the candidate's."""
 
@@ -152,12 +155,16 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
         with launches.reads:
             entry = candidatefile.load(path, specification["entry"])
             wire.send(ready=True)
-            held: torch.Tensor | None = None
+            held: deque[torch.Tensor] = deque(maxlen=HELD)
+            kept = census.Kept()
             while True:
                 step = wire.receive()
                 if "stop" in step:
                     break
-                report, held = _one(entry, step, memory, launches, held, path)
+                if step["spoil"]:
+                    kept.poison({out.untyped_storage().data_ptr() for out in held})
+                counted = census.Census(poison=True, kept=kept)
+                report = _one(entry, step, memory, launches, counted, held, path)
                 candidatefile.flush()
                 wire.send(report=report)
     except Refused as refused:
@@ -175,12 +182,12 @@ def _one(
     step: dict[str, Any],
     memory: Memory,
     launches: Launches,
-    held: torch.Tensor | None,
+    counted: census.Census,
+    held: deque[torch.Tensor],
     path: str,
-) -> tuple[dict[str, Any], torch.Tensor]:
-    """One call: its report, and its answer, which is held until the next call is over."""
+) -> dict[str, Any]:
+    """One call and its report. The answer joins those that are `held`."""
     inputs = memory.inputs(step["layout"], step["regions"])
-    counted = census.Census(poison=True)
     launches.begin(counted, idle=step["idle"])
     threads = threads_now()
     started = time.perf_counter()
@@ -209,12 +216,13 @@ def _one(
         "shape": list(out.shape),
         "dtype": str(out.dtype).removeprefix("torch."),
         "aliases": [name for name, tensor in inputs.items() if _overlap(out, tensor)],
-        "shares_previous": held is not None and _overlap(out, held),
+        "shares_previous": any(_overlap(out, earlier) for earlier in held),
     }
     memory.store(out, step["out"])
-    if held is not None and step["held"] is not None:
-        memory.store(held, step["held"])
-    return report, out
+    if held and step["held"] is not None:
+        memory.store(held[-1], step["held"])
+    held.append(out)
+    return report
 
 
 def _refused(failure: BaseException, path: str) -> Refused:
