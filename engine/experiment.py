@@ -8,7 +8,7 @@ Each step is recorded as it ends, so that an engine that was killed resumes behi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,7 +34,14 @@ from kernel_lab.engine.judge import verdict
 from kernel_lab.engine.judge.cases import frozen_seed
 from kernel_lab.engine.judge.judge import GateResult, Judge
 from kernel_lab.engine.judge.static import Screening
-from kernel_lab.engine.proposers.base import Exhausted, Proposal, ProposalRequest, Proposer, Refusal
+from kernel_lab.engine.proposers.base import (
+    Exhausted,
+    PastExperiment,
+    Proposal,
+    ProposalRequest,
+    Proposer,
+    Refusal,
+)
 from kernel_lab.engine.settle import TrialRound
 from kernel_lab.engine.steps import Steps
 
@@ -108,7 +115,7 @@ class Experiment:
             source_sha = proposed.source_sha
             source = await self._admit(proposed)
             source_sha = self.judge.parse(source).sha
-            source, status, reasons = await self._judge(proposed, source)
+            source, status, reasons = await self._judge(proposed, source, request.history)
             source_sha = self.judge.parse(source).sha
         except Turned as turned:
             status, reasons = turned.status, turned.reasons
@@ -208,10 +215,12 @@ class Experiment:
             recorded = await self.judge.quick(source, seed, self.steps.check_recorder(sha))
         self._gate(recorded, sha)
 
-    async def _judge(self, proposed: Proposed, source: str) -> tuple[str, str, tuple[Reason, ...]]:
+    async def _judge(
+        self, proposed: Proposed, source: str, history: Sequence[PastExperiment]
+    ) -> tuple[str, str, tuple[Reason, ...]]:
         screening = await self._screen(source)
         if proposed.trial_space:
-            source, reasons = await self._settle(proposed, source, screening)
+            source, reasons = await self._settle(proposed, source, screening, history)
             if reasons:
                 return source, "discard", reasons
             screening = await self._screen(source)
@@ -270,7 +279,7 @@ class Experiment:
         return result.reasons
 
     async def _settle(
-        self, proposed: Proposed, source: str, screening: Screening
+        self, proposed: Proposed, source: str, screening: Screening, history: Sequence[PastExperiment]
     ) -> tuple[str, tuple[Reason, ...]]:
         def on_trial(number: int, bucket: str) -> None:
             self.now(phase="trials", trial=number, trials=self.trials, bucket=bucket)
@@ -283,6 +292,7 @@ class Experiment:
             self.champion.candidate,
             self.champion.time_us,
             screening.time_us,
+            history=history,
             seed=frozen_seed(self.lab_seed, self.id, proposed.source_sha),
             budget=self.trials,
             on_trial=on_trial,

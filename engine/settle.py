@@ -8,7 +8,7 @@ killed engine resumes in the middle.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from kernel_lab.engine.facts import Reason
 from kernel_lab.engine.judge.cases import frozen_seed
 from kernel_lab.engine.judge.judge import Judge
 from kernel_lab.engine.judge.verdict import geometric_mean
-from kernel_lab.engine.proposers.settler import Settler
+from kernel_lab.engine.proposers.base import PastExperiment
+from kernel_lab.engine.proposers.settler import Settler, past_trials
 from kernel_lab.engine.steps import Steps
 
 TRIALS_AT_ONCE = 2
@@ -49,6 +50,7 @@ class TrialRound:
         parent_us: Mapping[str, float],
         proposed_us: Mapping[str, float],
         *,
+        history: Sequence[PastExperiment],
         seed: int,
         budget: int,
         on_trial: Callable[[int, str], None],
@@ -71,7 +73,7 @@ class TrialRound:
                 seed=frozen_seed(seed, bucket) % 2**32,
                 space=space,
                 parent_values={**values_for(candidate, bucket)},
-                warm_start=(),
+                warm_start=past_trials(history, bucket),
             )
             for bucket, space in self.space.items()
         }
@@ -82,6 +84,7 @@ class TrialRound:
         best: dict[str, tuple[float, dict[str, Any]]] = {}
         for bucket in self.space:
             best[bucket] = (self._ratio(bucket, self.proposed_us), values_for(self.candidate, bucket))
+            self.settlers[bucket].tell(best[bucket][1], best[bucket][0])
             if self.same_code and best[bucket][0] < 1.0:
                 best[bucket] = (1.0, values_for(self.parent, bucket))
         order = list(self.space)
@@ -155,5 +158,10 @@ class TrialRound:
             self.steps.record(event, blobs=[source.encode()])
         reasons: tuple[Reason, ...] = ()
         if self.same_code and not changed:
-            reasons = (Reason("trials", "no_gain", f"none of {tried} settings was faster than the parent's"),)
+            reasons = (Reason("trials", "no_gain", _no_gain(tried)),)
         return Settled(source, settled.sha, tried, reasons)
+
+
+def _no_gain(tried: int) -> str:
+    others = f", nor with {tried} other settings" if tried else ""
+    return f"not faster than the parent in any bucket as proposed{others}"
