@@ -12,6 +12,7 @@
     │   ├── ChainBroken         an event was changed after it was written
     │   └── DiskFull            no space left for the ledger
     ├── EnvironmentProblem      something this machine lacks (torch, triton, a terminal, a card)
+    │   └── CardBusy            another process measures on the card
     ├── HostDied                the process beside the card ended in the middle of a job
     ├── ProposerError           a proposer cannot go on
     └── CandidateInvalid        a candidate file that is not one (exit status 1, verdict `invalid`)
@@ -74,6 +75,10 @@ class DiskFull(LedgerError):
 
 class EnvironmentProblem(LabError):
     """This machine lacks something that the request needs."""
+
+
+class CardBusy(EnvironmentProblem):
+    """Another process measures on the card."""
 
 
 class HostDied(LabError):
