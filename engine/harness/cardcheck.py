@@ -18,6 +18,7 @@ import cardjobs
 import cardprobes
 import claims
 import keeper
+import probes
 from cardjobs import Access, said, seconds
 from check import check
 from children import Child, Failed
@@ -87,8 +88,9 @@ async def _run(job: Job, card: Access, descriptor: int, facts: dict[str, Any]) -
 
 
 def _add(job: Job, facts: dict[str, Any], one: dict[str, Any]) -> None:
-    facts["checks"].append(one)
-    job.progress({"check": one})
+    if one["probe"] not in probes.DISABLED:
+        facts["checks"].append(one)
+        job.progress({"check": one})
 
 
 async def _answer_all(

@@ -101,8 +101,10 @@ class Race:
     def prepare(self) -> None:
         """Stage contents at new addresses everywhere and capture all graphs."""
         for track in self._tracks:
-            self._stage(track)
-            self._capture(track)
+            with self.report.phase("stage"):
+                self._stage(track)
+            with self.report.phase("capture"):
+                self._capture(track)
 
     def _stage(self, track: Track) -> None:
         seeds = [self._random.getrandbits(31) for _ in range(track.sets_count)]
@@ -123,6 +125,11 @@ class Race:
             )  # fmt: skip
             self._ask(name, "stage", do="load", lane=track.name)
 
+    def _warm(self, track: Track, name: str) -> float:
+        """One replay that does not count, per call; the contents are as before after two of these."""
+        self._ask(name, "block", do="flip", lane=track.name, seeds=[0] * track.sets_count)
+        return float(self._ask(name, "block", do="go", lane=track.name)["us"])
+
     def _capture(self, track: Track) -> None:
         track.racing = []
         us: dict[str, float] = {}
@@ -133,18 +140,14 @@ class Race:
                 continue
             track.racing.append(name)
             track.captured[name] = found
-            self._ask(name, "block", do="flip", lane=track.name, seeds=[0] * track.sets_count)
-            reply = self._ask(name, "block", do="go", lane=track.name)
-            us[name] = max(0.5, float(reply["us"]) / track.sets_count)
+            us[name] = max(0.5, self._warm(track, name) / track.sets_count)
         track.calls = self._calls(track, us)
         for name in track.racing:
             if track.calls != track.sets_count:
                 found = self._ask(name, "compile", do="capture", lane=track.name, calls=track.calls)
                 track.captured[name] = found
             self.report.captured(track, name, track.captured[name])
-        # What was flipped alone above is flipped back: the sets are equal again everywhere.
-        for name in track.racing:
-            self._ask(name, "block", do="flip", lane=track.name, seeds=[0] * track.sets_count)
+            self._warm(track, name)
 
     def _calls(self, track: Track, us: dict[str, float]) -> int:
         """Calls in a graph: all sets as often as each other."""
@@ -162,16 +165,20 @@ class Race:
             us: dict[str, list[float]] = {name: [] for name in order}
             host_us: dict[str, list[float]] = {name: [] for name in order}
             for names in (order, order[::-1]):
-                self._renew(track)
+                with self.report.phase("renew"):
+                    self._renew(track)
                 fetched = []
                 for name in names:
-                    taken, bracket = self._block(track, name)
+                    with self.report.phase("block"):
+                        taken, bracket = self._block(track, name)
                     us[name].append(taken / track.calls)
                     host_us[name].append(bracket / track.calls)
                     if name in self._sources:
-                        fetched.append((name, *self._fetch(track, name)))
-                for name, part, answer in fetched:
-                    self._compare(track, name, part, answer)
+                        with self.report.phase("fetch"):
+                            fetched.append((name, *self._fetch(track, name)))
+                with self.report.phase("compare"):
+                    for name, part, answer in fetched:
+                        self._compare(track, name, part, answer)
             samples.append({
                 "workload": track.name,
                 "us": {name: round(math.sqrt(a * b), 4) for name, (a, b) in us.items()},
@@ -183,17 +190,18 @@ class Race:
 
     def _renew(self, track: Track) -> None:
         seeds = [self._random.getrandbits(62) for _ in track.sets]
-        for name in track.racing:
-            self._lines[name].tell(do="flip", lane=track.name, seeds=seeds)
         for inputs, seed in zip(track.sets, seeds, strict=True):
             cardcontents.flip(inputs, seed, track.structured)
         torch.cuda.synchronize()
         for name in track.racing:
-            self._lines[name].hear(self._seconds["block"])
+            started = time.perf_counter()
+            self._ask(name, "block", do="flip", lane=track.name, seeds=seeds)
+            self.report.renewed(track.name, name, (time.perf_counter() - started) * 1e6)
 
     def _block(self, track: Track, name: str) -> tuple[float, float]:
         """Microseconds of one replay: as the contestant's device says, and by this process's clock."""
         line = self._lines[name]
+        self._ask(name, "block", do="wake", lane=track.name)
         started = time.perf_counter()
         line.tell(do="go", lane=track.name)
         reply = line.hear(self._seconds["block"])

@@ -19,6 +19,9 @@ def begin(specification: dict[str, Any]) -> None:
     os.environ.update(specification["environment"])
     torch.cuda.init()
     torch.zeros(1, device="cuda")
+    # What these remember from their first call on is no change by a candidate.
+    torch.cuda.device_count()
+    torch.cuda.get_device_properties(torch.cuda.current_device())
     torch.cuda.synchronize()
 
 
@@ -47,6 +50,19 @@ def storages_of(inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     for tensor in inputs.values():
         found.setdefault(tensor.untyped_storage()._cdata, raw(tensor))
     return list(found.values())
+
+
+def clone(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies that lie as the originals do, storages shared as they were."""
+    storages: dict[int, torch.Tensor] = {}
+    made = {}
+    for name, tensor in inputs.items():
+        key = tensor.untyped_storage()._cdata
+        if key not in storages:
+            storages[key] = raw(tensor).clone()
+        flat = storages[key].view(tensor.dtype)
+        made[name] = flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return made
 
 
 def new_storages(layout: dict[str, dict[str, Any]]) -> list[torch.Tensor]:

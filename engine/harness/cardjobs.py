@@ -33,6 +33,7 @@ HEALTH_SECONDS = 30.0
 GONE_SECONDS = 10.0
 BAD_ENDS = ("timeout", "crash", "oom", "cheat", "invalid", "error")
 KERNEL_FOLDERS = 400
+ROOT_FILE = "written-in"
 _COMPILERS = ("/usr/bin", "/usr/sbin", "/usr/libexec", "/usr/include", "/usr/local/bin", "/etc/alternatives")
 _SYSTEM = ("/sys/devices", "/sys/bus/pci", "/sys/module/nvidia", "/sys/class/drm", "/usr/share/nvidia")
 _DRIVERS = ("/usr/local/nvidia", "/usr/lib/wsl", "/opt/nvidia/lib64", "/usr/local/cuda")
@@ -131,9 +132,21 @@ class Kernels:
         if not self._folder.is_dir():
             return False
         shutil.copytree(self._folder, work / "triton", dirs_exist_ok=True)
+        self._move(work / "triton", work)
         with contextlib.suppress(OSError):
             os.utime(self._folder)
         return True
+
+    @staticmethod
+    def _move(folder: Path, work: Path) -> None:
+        """Triton's index files name other files by their whole path: let them name those that are here."""
+        root = folder / ROOT_FILE
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            before = root.read_text(encoding="utf-8")
+            for index in folder.glob("*/__grp__*"):
+                text = index.read_text(encoding="utf-8")
+                index.write_text(text.replace(before, f"{work}/triton/"), encoding="utf-8")
+            root.unlink()
 
     def take(self, work: Path) -> None:
         """Keep what a process has compiled."""
@@ -143,6 +156,7 @@ class Kernels:
         shutil.rmtree(new, ignore_errors=True)
         with contextlib.suppress(OSError, shutil.Error):
             shutil.copytree(work / "triton", new, symlinks=True)
+            (new / ROOT_FILE).write_text(f"{work}/triton/", encoding="utf-8")
             shutil.rmtree(self._folder, ignore_errors=True)
             new.rename(self._folder)
         shutil.rmtree(new, ignore_errors=True)

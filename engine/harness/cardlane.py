@@ -8,6 +8,7 @@ order is one JSON object, its answer another:
     capture  the calls into one graph, over all sets in turn; what the graph launches
     eager    how long the host takes to launch one call
     flip     new contents and poisoned answers
+    wake     have the card turn to this process
     go       replay, timed by device events
     slice    a part of one answer, into the shared memory
     drop     give everything back
@@ -109,6 +110,11 @@ class Lane:
             poison(out)
         torch.cuda.synchronize()
 
+    def wake(self) -> None:
+        """Bring the card to this process: another one's context was on it."""
+        self._end.record()
+        self._end.synchronize()
+
     def go(self) -> float:
         """Device microseconds of one replay."""
         assert self._graph is not None  # noqa: S101 (the clock captures before)
@@ -168,7 +174,9 @@ class Contestant:
         lane = self._lanes[name]
         if what == "go":
             return {"us": lane.go()}
-        if what == "flip":
+        if what == "wake":
+            lane.wake()
+        elif what == "flip":
             lane.flip(order["seeds"])
         elif what == "load":
             lane.load(self._shared)

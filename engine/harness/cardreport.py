@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cardprobes import is_layout_node, one_check
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 CLOCK_SHARE = 0.03
 CLOCK_US = 300.0
 """Between order and answer lie some wake-ups; beyond them and this share the two clocks must agree."""
+EARLY_SHARE = 1.5
+EARLY_US = 1000.0
+"""New contents are taken by the same code everywhere; work that begins with them, before its time, shows."""
 FETCH_SHARE = 0.3
 FETCH_US = 4000.0
 """Fetching a slice that is there takes no longer; computing it when asked would."""
@@ -26,6 +32,18 @@ class Report:
         self._compared: dict[tuple[str, str], list[tuple[Comparison, bool]]] = {}
         self._captures: dict[tuple[str, str], dict[str, Any]] = {}
         self._calls: dict[str, int] = {}
+        self._renewals: dict[tuple[str, str], list[float]] = {}
+        self._phases: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Seconds of the clock's time by what it does."""
+        started = time.monotonic()
+        yield
+        self._phases[name] = self._phases.get(name, 0.0) + time.monotonic() - started
+
+    def renewed(self, workload: str, name: str, host_us: float) -> None:
+        self._renewals.setdefault((workload, name), []).append(host_us)
 
     def captured(self, track: Track, name: str, found: dict[str, Any]) -> None:
         self._captures[track.name, name] = found
@@ -61,28 +79,37 @@ class Report:
                 "block_us": round(device, 1),
                 "host_us": round(host, 1),
                 "gap_us": round(gap, 1),
+                "renew_us": round(statistics.median(self._renewals[workload, name]), 1),
                 "fetch_us": round(statistics.median(fetches), 1) if fetches else None,
                 "launch_us": round(self._captures[workload, name].get("eager_us", 0.0), 2),
             }
-        checks = {name: self._checks(gate, name, clocks.get(name, {})) for name in sources}
-        return {"launches": launches, "clocks": clocks, "compared": checks}
+        checks = {name: self._checks(gate, name, clocks) for name in sources}
+        phases = {name: round(seconds, 3) for name, seconds in self._phases.items()}
+        return {"launches": launches, "clocks": clocks, "compared": checks, "phases": phases}
 
-    def _checks(self, gate: str, name: str, clocks: dict[str, Any]) -> list[dict[str, Any]]:
+    def _checks(self, gate: str, name: str, every: dict[str, Any]) -> list[dict[str, Any]]:
         """The checks of one source."""
         found = [
             self._comparison(gate, workload, results)
             for (workload, who), results in self._compared.items()
             if who == name
         ]
+        clocks = every.get(name, {})
         late, apart, census, memory = [], [], [], []
         for workload, clock in clocks.items():
+            usual = min(others[workload]["renew_us"] for others in every.values() if workload in others)
+            if clock["renew_us"] > EARLY_SHARE * usual + EARLY_US:
+                late.append(
+                    f"{workload}: {clock['renew_us']:.0f} us to take new contents, others {usual:.0f}"
+                )
             if clock["gap_us"] > CLOCK_SHARE * clock["host_us"] + CLOCK_US:
                 apart.append(
                     f"{workload}: its device clock says {clock['block_us']:.0f} us a block, the host's "
                     f"{clock['host_us']:.0f} us"
                 )
             if (clock["fetch_us"] or 0.0) > FETCH_SHARE * clock["block_us"] + FETCH_US:
-                late.append(f"{workload}: {clock['fetch_us']:.0f} us to hand out part of a finished result")
+                taken = clock["renew_us"]
+                late.append(f"{workload}: {taken:.0f} us to take new contents, others {usual:.0f} us")
         for (workload, who), capture in self._captures.items():
             if who != name:
                 continue

@@ -44,8 +44,8 @@ def exp_kernel(source, target, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):  # ty
     tl.store(target + offsets, x)
 
 
-def seconds_of(call: Callable[[], object], budget_s: float) -> float:
-    """Median seconds of a call by device events, over as many as the budget holds."""
+def seconds_of(call: Callable[[], object], budget_s: float, rest_s: float = 0.0) -> float:
+    """Median seconds of a call by device events, over as many as the budget holds, `rest_s` apart."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     call()
     torch.cuda.synchronize()
@@ -57,6 +57,8 @@ def seconds_of(call: Callable[[], object], budget_s: float) -> float:
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end) / 1000)
+        if rest_s:
+            time.sleep(rest_s)
     return statistics.median(times)
 
 
