@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -54,13 +54,51 @@ class Arch:
     """Share of the boost clock that is left when the tensor cores are busy all the time."""
 
 
+_AMPERE = Arch(
+    sm=80,
+    fma=2,
+    imad=2,
+    alu=2,
+    convert=2,
+    mufu=8,
+    smem_bytes_clk=128,
+    lat_alu=5,
+    lat_mufu=24,
+    lat_smem=29,
+    lat_shfl=27,
+    lat_mma=25,
+    lat_wgmma=40,
+    lat_bar=45,
+    lat_fence=40,
+    lat_l2=230,
+    lat_dram=650,
+    lat_tma=250,
+    mma_rate=1.0,
+    l2_bytes_clk=34,
+    port_bytes_clk=64,
+    loaded_clock=0.9,
+)
+_HOPPER = replace(
+    _AMPERE,
+    sm=90,
+    fma=1,
+    lat_smem=33,
+    lat_mma=33,
+    lat_l2=275,
+    lat_dram=1050,
+    lat_tma=300,
+    mma_rate=0.62,
+    loaded_clock=0.77,
+)
 ARCHS: dict[int, Arch] = {
-    80: Arch(80, 2, 2, 2, 2, 8, 128, 5, 24, 29, 27, 25, 40, 45, 40, 230, 650, 250, 1.0, 34, 64, 0.9),
-    86: Arch(86, 1, 2, 2, 2, 8, 128, 5, 24, 29, 27, 33, 40, 45, 40, 230, 650, 250, 1.0, 34, 64, 1.0),
-    89: Arch(89, 1, 2, 2, 2, 8, 128, 5, 24, 29, 27, 33, 40, 45, 40, 270, 750, 250, 1.0, 34, 64, 1.0),
-    90: Arch(90, 1, 2, 2, 2, 8, 128, 5, 24, 33, 27, 33, 40, 45, 40, 275, 1050, 300, 0.62, 34, 64, 0.77),
-    100: Arch(100, 1, 2, 2, 2, 8, 128, 5, 24, 33, 27, 33, 40, 45, 40, 300, 1000, 300, 0.5, 34, 64, 0.77),
-    120: Arch(120, 1, 1, 1, 2, 8, 128, 5, 24, 33, 27, 35, 40, 45, 40, 300, 800, 250, 1.0, 34, 64, 1.0),
+    80: _AMPERE,
+    86: replace(_AMPERE, sm=86, fma=1, lat_mma=33, loaded_clock=1.0),
+    89: replace(_AMPERE, sm=89, fma=1, lat_mma=33, lat_l2=270, lat_dram=750, loaded_clock=1.0),
+    90: _HOPPER,
+    100: replace(_HOPPER, sm=100, lat_l2=300, mma_rate=0.5),
+    120: replace(
+        _AMPERE, sm=120, fma=1, imad=1, alu=1, lat_mma=35, lat_l2=300, lat_dram=800, loaded_clock=1.0
+    ),
 }
 
 

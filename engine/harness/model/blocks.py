@@ -15,7 +15,7 @@ DOTS = ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "t
 LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.async_copy_global_to_local")
 STORES = ("tt.store", "tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter")
 SPECIAL = tuple("math." + name for name in ("exp2", "exp", "log", "log2", "rsqrt", "sqrt", "tanh", "erf"))
-TALLY = ("flops", "exp", "elements", "load", "store", "loads", "stores", "atomics")
+TALLY = ("flops", "exp", "elements", "load", "store", "loads", "stores", "copies", "atomics")
 
 
 class Builder:
@@ -135,6 +135,7 @@ class Builder:
         tally = self.blocks[block]
         tally[kind] += size_bytes
         tally[kind + "s"] += 1
+        tally["copies"] += kind == "load" and "descriptor" in op.name
         if kind == "load" and len(shape) >= 2 and (not tally["tile"] or shape[0] < tally["tile"]):
             tally["tile"] = min(shape)
         self.site_of_op[id(op)] = len(self.sites)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .sass import ASYNC_LOAD, LOAD, TENSOR, Code
+from .sass import ASYNC_LOAD, LOAD, TENSOR, TMA, Code
 from .trace import flatten
 
 
@@ -21,7 +21,8 @@ class Tally:
     flops: float = 0.0
     exp: float = 0.0
     load: float = 0.0
-    instructions: int = 0
+    copies: int = 0
+    """Bulk copies: one or more for each descriptor load of the source."""
     unknown_mma: bool = False
 
 
@@ -36,7 +37,7 @@ def machine_tallies(code: Code, warps: int) -> tuple[list[Tally], Tally]:
     root = Tally()
     for i, x in enumerate(code.instrs):
         tally = out[owner[i]] if owner[i] >= 0 else root
-        tally.instructions += 1
+        tally.copies += x.kind == TMA
         if x.pipe == TENSOR:
             if x.flops < 0:
                 tally.unknown_mma = True
@@ -56,7 +57,9 @@ def source_tallies(blocks: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
         home = number
         while home > 0 and blocks[home]["kind"] in ("then", "else"):
             home = blocks[home]["parent"]
-        tally = out.setdefault(home, {"flops": 0.0, "exp": 0.0, "load": 0.0, "elements": 0.0, "store": 0.0})
+        tally = out.setdefault(
+            home, dict.fromkeys(("flops", "exp", "load", "elements", "store", "copies"), 0.0)
+        )
         for key in tally:
             tally[key] += block[key]
     return out
@@ -119,7 +122,9 @@ def _unroll(source: dict[str, float], machine: Tally) -> int:
         ratios.append(machine.load / source["load"])
     if source["exp"] > 0 and machine.exp > 0:
         ratios.append(machine.exp / source["exp"])
-    return max(1, round(min(ratios))) if ratios else 1
+    if machine.copies and source["copies"]:
+        ratios.append(machine.copies / source["copies"])
+    return max(1, math.floor(min(ratios) + 0.1)) if ratios else 1
 
 
 def _flattened(
