@@ -2,12 +2,14 @@
 
 As the referee of the interpreter, with a CUDA context of its own. Contents pass through one region of shared
 host memory, call after call; the candidate's process copies them to its card memory and back, so that what it
-did to them shows. Each case is one call, and with probes up to six:
+did to them shows. Each case is one call, and with probes up to seven:
 
     main      contents 0 at place A
     repeat    contents 0 at place B: the same bits
+    idle      contents 0 at place B while no kernel runs: anything but right
     renewed   contents 1 at place A: right again, and not the bits of `main`
-    changed   contents 1 at place A with one element changed: right again, and not the bits of `renewed`
+    changed   contents 1 at place A with one element changed, after scratch that the candidate keeps was
+              spoiled: right again, and not the bits of `renewed`
     captured  contents 0 at place C, where the call is captured in a graph, poisoned, and replayed: right
     replayed  contents 1 at place C, the same graph, poisoned: right again
 
@@ -111,7 +113,8 @@ class Referee:
             a, b, c = 3 * index, 3 * index + 1, 3 * index + 2
             kinds = [("main", a)]
             if index in probed:
-                kinds += [("repeat", b), ("renewed", a), ("changed", a), ("captured", c), ("replayed", c)]
+                kinds += [("repeat", b), ("idle", b), ("renewed", a), ("changed", a)]
+                kinds += [("captured", c), ("replayed", c)]
             queues.append([(index, kind, place) for kind, place in kinds])
         order = [index for index, queue in enumerate(queues) for _ in queue]
         self._random.shuffle(order)
@@ -164,7 +167,8 @@ class Referee:
             size = self._answer_bytes(step)
             told.append({
                 "case": self.name(step.case), "kind": step.kind, "place": step.place, "last": step.last,
-                "graph": step.graph, "regions": self._regions(step),
+                "graph": step.graph, "idle": step.kind == "idle", "spoil": step.kind == "changed",
+                "regions": self._regions(step),
                 "out": {"offset": self._out_at, "bytes": size},
                 "held": {"offset": self._held_at, "bytes": held_bytes},
                 **self._layouts[step.case],
@@ -180,7 +184,7 @@ class Referee:
     # ---- inputs -----------------------------------------------------------------------------------
 
     def _inputs(self, index: int, kind: str) -> Contents:
-        kind = {"repeat": "main", "captured": "main", "replayed": "renewed"}.get(kind, kind)
+        kind = {"repeat": "main", "idle": "main", "captured": "main", "replayed": "renewed"}.get(kind, kind)
         if (index, kind) not in self._contents:
             case = self._cases[index]
             if kind == "changed":
@@ -265,6 +269,13 @@ class Referee:
         right, base = contents.answers()
         found = self._compare(out, right, base, case)
         step.right = found.ok
+        if step.kind == "idle":
+            self._forget(step)
+            text = "right although no kernel ran" if found.ok else "wrong while no kernel runs, as it must be"
+            return {
+                **check, "probe": "idle_kernels", "status": "fail" if found.ok else "pass", "detail": text,
+                "seconds": round(step.report["seconds"] + time.monotonic() - started, 4),
+            }  # fmt: skip
         status, detail = ("pass" if found.ok else "fail"), f"{found.rule}: {found.detail}"
         if found.ok and step.kind == "main" and (passing := self._controls(contents, case)):
             status = "unproven"

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,42 +24,12 @@ import tensors
 import torch
 from candidatefile import Refused
 from carddevice import Graph, Shared, laid_out, new_storages, poison
-from triton.runtime.jit import JITFunction
+from cardlaunches import Launches
 from wire import Wire, one_line
 
-
-class Launches:
-    """Stands before JITFunction.run and remembers the candidate's launches: [name, grid]."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._run = JITFunction.run
-        self.seen: list[list[Any]] = []
-
-    def install(self) -> None:
-        launches = self
-
-        def run(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            return launches.run(fn, args, kwargs, grid, warmup)
-
-        JITFunction.run = run
-
-    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, warmup: bool) -> Any:
-        if not candidatefile.is_own(fn.fn, self._path):
-            raise Refused("cheat", f"launched {one_line(fn.__name__, 80)}, which its file does not define")
-        dims: list[Any] = [grid]
-        if callable(grid):
-            asked = grid
-
-            def grid(bound: Any) -> Any:
-                dims[0] = asked(bound)
-                return dims[0]
-
-        result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
-        if not warmup and dims[0] is not None:
-            size = [int(n) for n in (dims[0] if isinstance(dims[0], tuple | list) else (dims[0],))]
-            self.seen.append([fn.fn.__name__, size + [1] * (3 - len(size))])
-        return result
+HELD = 16
+"""Answers that stay alive, so that no later one may lie where they do."""
+HELD_BYTES = 4 << 30
 
 
 class Trial:
@@ -69,7 +40,8 @@ class Trial:
         self._path = path
         self._places: dict[int, list[torch.Tensor]] = {}
         self._graphs: dict[int, Graph] = {}
-        self._held: torch.Tensor | None = None
+        self._held: deque[torch.Tensor] = deque(maxlen=HELD)
+        self._kept = census.Kept()
 
     def warm(self, step: dict[str, Any]) -> None:
         """Compile what a call of this shape launches, on contents of no meaning."""
@@ -110,8 +82,10 @@ class Trial:
         return report
 
     def _eager(self, step: dict[str, Any], inputs: dict[str, torch.Tensor]) -> tuple[dict[str, Any], Any]:
-        counted = census.Census(poison=True)
-        self._launches.seen = []
+        if step["spoil"]:
+            self._kept.poison({out.untyped_storage().data_ptr() for out in self._held})
+        counted = census.Census(poison=True, kept=self._kept)
+        self._launches.begin(idle=step["idle"])
         threads = threads_now()
         torch.cuda.synchronize()
         started = time.perf_counter()
@@ -132,6 +106,7 @@ class Trial:
             "drain_us": (drained - called) * 1e6,
             "late": not same,
             "launches": self._launches.seen,
+            "given": self._launches.given,
             "aten": dict(counted.counts),
             "foreign": counted.foreign(),
             "synchronising": counted.synchronising(),
@@ -140,16 +115,19 @@ class Trial:
             "shape": list(out.shape),
             "dtype": str(out.dtype).removeprefix("torch."),
             "aliases": [name for name, x in inputs.items() if overlap(out, x)],
-            "shares_previous": self._held is not None and overlap(out, self._held),
+            "shares_previous": any(overlap(out, earlier) for earlier in self._held),
         }
-        if self._held is not None:
-            self._store(self._held, step["held"])
-        self._held = out
+        if self._held:
+            self._store(self._held[-1], step["held"])
+        self._held.append(out)
+        while len(self._held) > 1 and sum(held.nbytes for held in self._held) > HELD_BYTES:
+            self._held.popleft()
         return report, early
 
     def _graph(self, step: dict[str, Any], inputs: dict[str, torch.Tensor]) -> tuple[dict[str, Any], Any]:
         """The answer of a replay. The first time at a place, the call is captured there."""
         started = time.perf_counter()
+        self._launches.begin(idle=False)
         graph = self._graphs.get(step["place"])
         if graph is None:
             try:
@@ -210,6 +188,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             elif "race" in step:
                 line = Wire(socket.socket(fileno=descriptors[1]))
                 line.trust(step["race"])
+                launches.uninstall()
                 _race(cardlane.Contestant(line, shared, cardlane.candidate_make(entry)), path)
                 wire.send(raced=True)
             else:

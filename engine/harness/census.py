@@ -107,4 +107,4 @@ class Kept:
                 del self._known[reference]
                 torch.UntypedStorage._free_weak_ref(reference)
             elif storage.data_ptr() not in spared:
-                poison(torch.empty(0, dtype=dtype).set_(storage))
+                poison(torch.empty(0, dtype=dtype, device=storage.device).set_(storage))
