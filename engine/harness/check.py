@@ -129,8 +129,9 @@ async def _capture(job: Job, plans: list[dict[str, Any]]) -> list[Any]:
 
 
 def _add(job: Job, facts: dict[str, Any], one: dict[str, Any]) -> None:
-    facts["checks"].append(one)
-    job.progress({"check": one})
+    if one["probe"] not in probes.DISABLED:
+        facts["checks"].append(one)
+        job.progress({"check": one})
 
 
 async def _answer_all(

@@ -28,6 +28,7 @@ HARNESS = Path(__file__).resolve().parent
 if str(HARNESS) not in sys.path:
     sys.path.insert(0, str(HARNESS))
 
+import probes  # noqa: E402
 import sandbox  # noqa: E402 (its folder is put on the path above)
 from cardcheck import checked  # noqa: E402
 from cardjobs import card, roofs  # noqa: E402
@@ -74,6 +75,7 @@ class Host:
             "numpy": version_of("numpy"),
             "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
             "layers": self._layers,
+            "guards_off": sorted(probes.DISABLED),
         }
         packages = (self._facts["torch"], self._facts["triton"])
         self._versions = Versions(

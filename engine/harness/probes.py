@@ -6,6 +6,7 @@ A probe of the kind `cheat` that fails means that no honest mistake explains it;
 
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import torch
     from referee import Step
 
+DISABLED = frozenset(filter(None, os.environ.get("KERNEL_LAB_DISABLE_PROBE", "").split(",")))
+"""Guards that are switched off, so that the selftest can show that it notices."""
 PROBED_CASES = 4
 KEYS_AT_LEAST = 32
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ENGINE_MODULES = sorted(
     f"kernel_lab.{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '.')}"
     for path in (ROOT / "engine").rglob("*.py")
-    if path.relative_to(ROOT).parts[1] != "harness" and path.name not in ("__init__.py", "__main__.py")
+    if not {"harness", "battery"} & set(path.relative_to(ROOT).parts) and path.name[:2] != "__"
 )
 BLOCKED = """
 import sys
