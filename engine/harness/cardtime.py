@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import cardjobs
+import probes
 from cardjobs import Access, own_kernel, said, seconds
 from cardprobes import KINDS, is_layout_node, one_check
 from children import Child, Failed
@@ -249,7 +250,9 @@ async def _answer(job: Job, card: Access, runners: _Runners, facts: dict[str, An
     if runners.baselines and job.request.get("agree", True):
         facts["agree"] = await _agree(job, card, runners, facts)
     for name in runners.sources:
-        for one in facts["compared"][name]:
+        left = [one for one in facts["compared"][name] if one["probe"] not in probes.DISABLED]
+        facts["compared"][name] = left
+        for one in left:
             if one["status"] == "fail" and KINDS.get(one["probe"]) == "cheat":
                 return Answer("cheat", f"{name}: {one['probe']}: {one['detail']}", facts, job.output())
     return Answer("ok", "", facts, job.output())

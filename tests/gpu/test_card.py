@@ -1,6 +1,6 @@
 """The host's jobs on a real card: honest kernels pass, misbehaviour costs its own job, races are fair.
 
-Beside the card, with torch, triton and pytest alone: `python -m pytest tests/gpu/test_card.py -q --noconftest`.
+Beside the card, with torch, triton and pytest: `python -m pytest tests/gpu/test_card.py -q --noconftest`.
 """
 
 from __future__ import annotations
