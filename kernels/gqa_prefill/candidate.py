@@ -38,9 +38,9 @@ SPACE = {
 
 CONFIG = {
     "*": {
-        "BLOCK_M": 64,
-        "BLOCK_N": 32,
-        "num_warps": 4,
+        "BLOCK_M": 128,
+        "BLOCK_N": 64,
+        "num_warps": 8,
         "num_stages": 2,
         "EXP2": False,
         "SKIP": False,
@@ -50,7 +50,7 @@ CONFIG = {
         "LONGEST_FIRST": False,
         "DESCRIPTORS": False,
     },
-    "wide": {"num_warps": 8},
+    "wide": {"BLOCK_M": 64, "BLOCK_N": 32},
 }
 
 LOG2_E = 1.4426950408889634
