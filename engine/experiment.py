@@ -82,7 +82,7 @@ class Experiment:
         judge: Judge,
         control: Control,
         champion: Champion,
-        seed_us: Mapping[str, float],
+        seed: Champion,
         known: Mapping[str, int],
         *,
         lab_seed: int,
@@ -93,7 +93,7 @@ class Experiment:
         self.judge = judge
         self.control = control
         self.champion = champion
-        self.seed_us = seed_us
+        self.seed = seed
         self.known = known
         self.lab_seed = lab_seed
         self.trials = trials
@@ -226,7 +226,7 @@ class Experiment:
             screening = await self._screen(source)
         if self.judge.measured:
             return await self._judge_measured(source, screening)
-        others = {"champion": self.champion.time_us, "seed": self.seed_us}
+        others = {"champion": self.champion.time_us, "seed": self.seed.time_us}
         speed = self.judge.speed(screening, others)
         decision = verdict.decide_estimated(speed)
         judged = SpeedJudged(self.id, speed)
@@ -252,7 +252,7 @@ class Experiment:
             return source, "discard", (Reason("speed", "estimate", detail),)
         for gate in PROOFS[:2]:
             await self._prove(gate, source)
-        others = {"champion": self.champion.candidate.source}
+        others = {"champion": self.champion.candidate.source, "seed": self.seed.candidate.source}
         reasons = await self._race("speed", source, others, screening)
         await self._prove("confirm", source)
         reasons = await self._race("speed_again", source, others, screening) or reasons

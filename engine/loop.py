@@ -191,7 +191,8 @@ class Loop:
                 blobs=[source.encode()],
             )
         self._now(number, task.name)(phase="seed")
-        experiment = self._experiment(steps, judge, Champion(number, candidate, {}), {}, {})
+        itself = Champion(number, candidate, {})
+        experiment = self._experiment(steps, judge, itself, itself, {})
         try:
             await experiment.judge_seed(source)
         except Turned as turned:
@@ -234,7 +235,7 @@ class Loop:
         champion_row = rows[champion_id]
         champion = await self._champion(judge, champion_row)
         seed_row = next(row for row in rows.values() if row.parent is None)
-        seed_us = (await self._champion(judge, seed_row)).time_us
+        seed = await self._champion(judge, seed_row)
         history = self._history(task, exclude=number)
         known = {past.canonical_sha: past.id for past in reversed(history) if past.canonical_sha}
         request = ProposalRequest(
@@ -249,7 +250,7 @@ class Loop:
             seed=self.lab.config.seed,
             trials=self.lab.config.trials,
         )
-        experiment = self._experiment(steps, judge, champion, seed_us, known)
+        experiment = self._experiment(steps, judge, champion, seed, known)
         started = ExperimentStarted(number, task.name, champion_id, self.proposer.name)
         running = asyncio.create_task(experiment.run(self.proposer, request, started))
         killing = asyncio.create_task(self.control.kill.wait())
@@ -330,7 +331,7 @@ class Loop:
         steps: Steps,
         judge: Judge,
         champion: Champion,
-        seed_us: Mapping[str, float],
+        seed: Champion,
         known: Mapping[str, int],
     ) -> Experiment:
         return Experiment(
@@ -338,7 +339,7 @@ class Loop:
             judge,
             self.control,
             champion,
-            seed_us,
+            seed,
             known,
             lab_seed=self.lab.config.seed,
             trials=self.lab.config.trials,

@@ -122,9 +122,15 @@ class Judge:
         return await self._run("correctness", source, cases, gate_seed, probes=False, on_check=on_check)
 
     async def integrity(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
-        """Probes for caches, aliases, mutation, library calls and other ways to look right."""
+        """Probes for caches, aliases, mutation, library calls and other ways to look right.
+
+        Without a card the timed shapes do not run: only what is launched for them is compared.
+        """
         gate_seed = frozen_seed(seed, "integrity")
         cases = self._cases(self.task.static_cases, gate_seed)[:PROBED_CASES]
+        if not self.measured:
+            timed = seeded_cases(self.workloads, self.task.name, gate_seed)
+            cases += [{**case, "shape_only": True} for case in timed]
         return await self._run("integrity", source, cases, gate_seed, probes=True, on_check=on_check)
 
     async def confirm(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
@@ -181,12 +187,15 @@ class Judge:
     ) -> tuple[GateResult, Speed | None]:
         """Measured speed against `others` (name to text) and FA2, ended once the champion's case is clear.
 
+        A text that stands under two names races once.
         The gate fails with `discard` or `held` where the keep rule says so, and with the verdict of a
         contestant that answered wrongly or cheated while it was timed.
         """
         device = cast(MeasuredDevice, self.device)
         started = time.monotonic()
-        contestants = {"candidate": source, **others}
+        champion = others.get("champion")
+        same = [name for name, text in others.items() if name != "champion" and text == champion]
+        contestants = {"candidate": source, **{n: text for n, text in others.items() if n not in same}}
         settled = RaceScore.settled if "champion" in others else _enough
         race = await device.race(self.task, contestants, self.workloads, seed, settled)
         status, reasons = verdict.judge_checks(gate, race.outcome, race.detail, race.checks)
@@ -196,21 +205,23 @@ class Judge:
         if status is not None:
             return GateResult(gate, False, status, reasons, race.checks, facts, seconds), None
         speed = race.score.speed(screening.flops, screening.moved_bytes, device.roofs)
-        if "champion" not in others:
+        for name in same:
+            speed = renamed(speed, {"champion": ("champion", name)})
+        if champion is None:
             return GateResult(gate, True, None, (), race.checks, facts, seconds), speed
         decision = decide_measured(speed)
         asked = None if decision.status == "keep" else decision.status
         return GateResult(gate, asked is None, asked, decision.reasons, race.checks, facts, seconds), speed
 
 
-def against_seed(speed: Speed) -> Speed:
-    """Outside a lab the seed stands where a lab has its champion."""
+def renamed(speed: Speed, names: Mapping[str, tuple[str, ...]]) -> Speed:
+    """The same speed with what stands under one name put under others."""
 
-    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {"seed" if name == "champion" else name: value for name, value in values.items()}
+    def moved(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new: value for old, value in values.items() for new in names.get(old, (old,))}
 
-    rows = tuple(replace(row, vs=renamed(row.vs), ci=renamed(row.ci)) for row in speed.per_workload)
-    return replace(speed, score=renamed(speed.score), ci=renamed(speed.ci), per_workload=rows)
+    rows = tuple(replace(row, vs=moved(row.vs), ci=moved(row.ci)) for row in speed.per_workload)
+    return replace(speed, score=moved(speed.score), ci=moved(speed.ci), per_workload=rows)
 
 
 def _enough(score: RaceScore) -> bool:
@@ -245,7 +256,7 @@ async def check_candidate(judge: Judge, source: str, seed: int, on_check: OnChec
         gate, measured = await judge.race("speed", source, others, screening, frozen_seed(seed, "speed"))
         checks.extend(gate.checks)
         turned = gate if gate.status not in (None, "discard") else GateResult("speed", True)
-        return report(turned, measured and against_seed(measured))
+        return report(turned, measured and renamed(measured, {"champion": ("seed",)}))
     seed_screening = (await judge.screen(judge.task.seed_source))[1]
     speed = judge.speed(screening, {"seed": seed_screening.time_us})
     above = verdict.decide_estimated(judge.speed(screening, {"champion": seed_screening.time_us}))
@@ -264,6 +275,6 @@ async def bench_candidate(judge: Judge, source: str) -> tuple[GateResult, Speed 
         others = {"champion": judge.task.seed_source}
         race, measured = await judge.race("speed", source, others, screening, frozen_seed(0, source))
         turned = race if race.status not in (None, "discard") else gate
-        return turned, measured and against_seed(measured), screening
+        return turned, measured and renamed(measured, {"champion": ("seed",)}), screening
     seed_screening = (await judge.screen(judge.task.seed_source))[1]
     return gate, judge.speed(screening, {"seed": seed_screening.time_us}), screening

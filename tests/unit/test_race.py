@@ -122,9 +122,21 @@ def test_a_lab_on_a_card_keeps_what_two_races_agree_on(tmp_path: Path) -> None:
     assert row.score_kind == "measured"
     assert row.score["champion"] == pytest.approx(1.6, rel=0.06)
     assert row.ci["champion"][0] > 1.5
+    assert row.score["seed"] == row.score["champion"]  # the champion was the seed: it raced once
     assert lab.ledger.view().device_kind == "measured"
     assert device.raced == [["candidate"], ["candidate", "champion"], ["candidate", "champion"]]
     assert row.reasons[0].detail.startswith("measured ")
+
+
+def test_a_second_win_is_measured_against_champion_and_seed(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", device="measured")
+    device = FakeCard()
+    run(lab, Script([{"SKIP": True}, {"TWO_LOOPS": True}]), device)
+    row = lab.ledger.experiments()[2]
+    assert row.status == "keep"
+    assert row.score["champion"] == pytest.approx(1.1, rel=0.06)
+    assert row.score["seed"] == pytest.approx(1.76, rel=0.06)
+    assert device.raced[-1] == ["candidate", "champion", "seed"]
 
 
 def test_what_is_estimated_to_lose_clearly_is_never_put_on_the_card(tmp_path: Path) -> None:
