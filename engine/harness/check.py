@@ -26,8 +26,9 @@ INTERPRETER_DTYPES = ("fp16",)
 async def check(job: Job) -> Answer:
     request = job.request
     gate = request.get("gate", "correctness")
-    cases = [case for case in request["cases"] if case["dtype"] in INTERPRETER_DTYPES]
-    checks = [_unproven(gate, case) for case in request["cases"] if case["dtype"] not in INTERPRETER_DTYPES]
+    asked = [case for case in request["cases"] if not case.get("shape_only")]
+    cases = [case for case in asked if case["dtype"] in INTERPRETER_DTYPES]
+    checks = [_unproven(gate, case) for case in asked if case["dtype"] not in INTERPRETER_DTYPES]
     for one in checks:
         job.progress({"check": one})
     facts: dict[str, Any] = {"checks": checks, "launches": {}, "aten": []}
@@ -71,6 +72,7 @@ async def _run(
         task_dir=request["task_dir"],
         gate=gate,
         cases=cases,
+        shapes=[case for case in request["cases"] if case.get("shape_only")],
         tolerance=request["tolerance"],
         probes=bool(request.get("probes")),
         seed=int(request.get("seed", secrets.randbits(32))),
@@ -86,7 +88,9 @@ async def _run(
     )  # fmt: skip
     captured = asyncio.create_task(_capture(job, empty_calls))
     try:
-        changed = await _answer_all(job, referee, trial, plan, facts)
+        await _answer_all(job, referee, trial, plan, facts)
+        shapes = [await _shape(job, trial, call) for call in empty_calls if call["shape_only"]]
+        changed = await _changed(job, trial)
         elsewhere = await captured
     except Failed as failed:
         if failed.outcome != "unproven":
@@ -101,7 +105,7 @@ async def _run(
         captured.cancel()
         await asyncio.gather(captured, return_exceptions=True)
     referee.allow("reference", job.seconds("reference"))
-    await referee.send(finish=changed, elsewhere=elsewhere)
+    await referee.send(finish=changed, elsewhere=elsewhere, shapes=shapes)
     for one in await expect(referee, "checks"):
         _add(job, facts, one)
 
@@ -136,8 +140,8 @@ def _add(job: Job, facts: dict[str, Any], one: dict[str, Any]) -> None:
 
 async def _answer_all(
     job: Job, referee: Child, trial: Child, plan: list[dict[str, Any]], facts: dict[str, Any]
-) -> list[str]:
-    """Put every step to the candidate and every answer to the referee; names of changed functions."""
+) -> None:
+    """Put every step to the candidate and every answer to the referee."""
     trial.allow("load", job.seconds("load"))
     operations: set[str] = set()
     judging: asyncio.Task[None] | None = None
@@ -174,6 +178,18 @@ async def _answer_all(
             judging.cancel()
             await asyncio.gather(judging, return_exceptions=True)
     facts["aten"] = sorted(operations)
+
+
+async def _shape(job: Job, trial: Child, call: dict[str, Any]) -> list[Any]:
+    """What a call of this shape launches in the interpreter, while no kernel runs."""
+    trial.allow("case", job.seconds("case"))
+    await trial.send(shape=call["layout"], call=call["call"])
+    report = claims.launched((await _said(trial)).get("report"))
+    return [[*one, given] for one, given in zip(report["launches"], report["given"], strict=True)]
+
+
+async def _changed(job: Job, trial: Child) -> list[str]:
+    """End the trial; names of the functions of others that were replaced in it."""
     trial.allow("case", job.seconds("case"))
     await trial.send(stop=True)
     return claims.names((await _said(trial)).get("changed"))

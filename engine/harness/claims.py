@@ -78,6 +78,12 @@ def report(value: Any) -> dict[str, Any]:
     for key in ("shape", "threads"):
         _need(isinstance(value.get(key), list) and all(type(n) is int for n in value[key]))
     _need(len(value["threads"]) == 2)
+    return launched(value)
+
+
+def launched(value: Any) -> dict[str, Any]:
+    """The launches in a trial's report."""
+    _need(isinstance(value, dict))
     seen = value.get("launches")
     _need(isinstance(seen, list) and len(seen) < 1000)
     _need(all(isinstance(v, list) and len(v) == 2 and _name(v[0]) and _grid(v[1]) for v in seen))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ def verdicts(
     helds: list[torch.Tensor],
     changed: list[str],
     elsewhere: dict[int, Any],
+    shapes: Iterable[tuple[str, list[Any], Any]] = (),
 ) -> list[dict[str, Any]]:
     """One check for each probe. `helds`: what each step's answer looked like one call later; `elsewhere`: by
-    case, the launches of the same call in a process without interpreter and contents, or why there are none.
+    case, the launches of the same call in a process without interpreter and contents, or why there are none;
+    `shapes`: names of further calls with their launches here and there.
     """
     found: dict[str, list[str]] = {name: [] for name in KINDS}
     tried = dict.fromkeys(KINDS, 0)
@@ -89,11 +92,11 @@ def verdicts(
         first = census.setdefault(step.case, launches)
         text = f"{case}: launches {_text(launches)}, earlier {_text(first)} for the same shape"
         _look(found, tried, "launch_census", first != launches, text + _setting(launches, first))
-    for index, launches in elsewhere.items():
-        here = census[index]
-        text = launches if isinstance(launches, str) else f"launches {_text(launches)}"
-        text = f"{names[index]}: launches {_text(here)}, but without contents {text}"
-        _look(found, tried, "same_launches", launches != here, text + _setting(here, launches))
+    pairs = [(names[index], census[index], launches) for index, launches in elsewhere.items()]
+    for name, here, there in (*pairs, *shapes):
+        text = there if isinstance(there, str) else f"launches {_text(there)}"
+        text = f"{name}: launches {_text(here)}, but without contents {text}"
+        _look(found, tried, "same_launches", there != here, text + _setting(here, there))
     _compare_calls(found, tried, steps, names)
     tried["functions_unchanged"] = 1
     if changed:

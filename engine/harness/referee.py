@@ -17,6 +17,7 @@ Each case is one call, and with probes up to five, in an order drawn from the se
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import random
@@ -31,6 +32,8 @@ from wire import Wire
 
 SEED_STRIDE = 1_000_003
 ELEMENT_TRIES = 3
+SHAPE_BYTES = 1 << 30
+"""Inputs of a shape that is asked for its launches alone take address space in the candidate's process."""
 
 
 class Contents:
@@ -145,14 +148,27 @@ class Referee:
         """The cases that are called more than once."""
         return sorted({step.case for step in self.steps if step.kind == "repeat"})
 
+    @functools.cached_property
     def empty_calls(self) -> list[dict[str, Any]]:
-        """The calls of the probed cases, for tensors without contents."""
-        plans = []
-        for index in self.probed():
-            first = next(iter(self._inputs(index, "main").inputs.values()))
-            out = {"shape": list(first.shape), "dtype": str(first.dtype).removeprefix("torch.")}
-            plans.append({**self._layouts[index], "out": out})
+        """Calls for tensors without contents: those of the probed cases, then those of shapes that are asked
+        for their launches alone."""
+        plans = [self._empty_call(self._inputs(n, "main").inputs, self._cases[n]) for n in self.probed()]
+        for shape in self._spec["shapes"]:
+            inputs = tensors.meta_inputs(self._reference, shape)
+            size = sum(x.untyped_storage().nbytes() for x in inputs.values())
+            if self._spec["probes"] and size <= SHAPE_BYTES:
+                plans.append(self._empty_call(inputs, shape))
         return plans
+
+    def _empty_call(self, inputs: dict[str, torch.Tensor], case: dict[str, Any]) -> dict[str, Any]:
+        first = next(iter(inputs.values()))
+        return {
+            "case": str(case.get("case") or case.get("id")),
+            "shape_only": bool(case.get("shape_only")),
+            "layout": tensors.layouts(inputs),
+            "call": tensors.call_of(self._reference, inputs, case),
+            "out": {"shape": list(first.shape), "dtype": str(first.dtype).removeprefix("torch.")},
+        }
 
     def name(self, index: int) -> str:
         case = self._cases[index]
@@ -291,11 +307,15 @@ class Referee:
         wrong = self._reference.wrong_answers(contents.inputs, case)
         return [name for name, answer in wrong.items() if self._compare(answer, right, base, case).ok]
 
-    def verdicts(self, changed: list[str], elsewhere: list[Any]) -> list[dict[str, Any]]:
-        """The probes' checks over all calls. `elsewhere`: what the probed cases launch without contents."""
+    def verdicts(self, changed: list[str], elsewhere: list[Any], shapes: list[Any]) -> list[dict[str, Any]]:
+        """The probes' checks over all calls. `elsewhere`: what the `empty_calls` launch without contents, and
+        `shapes` what the last of them launch in the interpreter."""
         helds = [self._bytes(step.held).clone() for step in self.steps]
-        others = dict(zip(self.probed(), elsewhere, strict=False))
-        return probes.verdicts(self._gate, self._cases, self.steps, helds, changed, others)
+        probed = self.probed()
+        others = dict(zip(probed, elsewhere, strict=False))
+        names = [call["case"] for call in self.empty_calls[len(probed) :]]
+        pairs = list(zip(names, shapes, elsewhere[len(probed) :], strict=False))
+        return probes.verdicts(self._gate, self._cases, self.steps, helds, changed, others, pairs)
 
 
 def clone(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -317,7 +337,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     try:
         referee = Referee(specification, descriptors[0])
         wire.send(plan=referee.plan())
-        wire.send(empty_calls=referee.empty_calls())
+        wire.send(empty_calls=referee.empty_calls)
         while True:
             message = wire.receive()
             if "collect" in message:
@@ -328,7 +348,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             if "judge" in message:
                 wire.send(check=referee.judge(referee.steps[message["judge"]]))
             if "finish" in message:
-                wire.send(checks=referee.verdicts(message["finish"], message["elsewhere"]))
+                wire.send(checks=referee.verdicts(message["finish"], message["elsewhere"], message["shapes"]))
                 return 0
     except EOFError:
         return 0

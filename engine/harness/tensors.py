@@ -131,6 +131,15 @@ def meta_from(layout: dict[str, dict[str, Any]]) -> dict[str, torch.Tensor]:
     return made
 
 
+def laid_out(layout: dict[str, dict[str, Any]], storages: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Views of these bytes that lie as `layout` says."""
+    made = {}
+    for name, one in layout.items():
+        flat = storages[one["storage"]].view(getattr(torch, one["dtype"]))
+        made[name] = flat.as_strided(one["shape"], one["strides"], one["offset"])
+    return made
+
+
 def call(entry: Callable[..., Any], plan: dict[str, Any], inputs: dict[str, torch.Tensor]) -> Any:
     """Call an entry as the plan says."""
 

@@ -117,12 +117,7 @@ class Memory:
     def inputs(
         self, layout: dict[str, dict[str, Any]], regions: list[dict[str, int]]
     ) -> dict[str, torch.Tensor]:
-        storages = [self.bytes_at(region) for region in regions]
-        made = {}
-        for name, one in layout.items():
-            flat = storages[one["storage"]].view(getattr(torch, one["dtype"]))
-            made[name] = flat.as_strided(one["shape"], one["strides"], one["offset"])
-        return made
+        return tensors.laid_out(layout, [self.bytes_at(region) for region in regions])
 
     def store(self, tensor: torch.Tensor, region: dict[str, int]) -> None:
         """Copy a tensor's elements, in order, to a region; no more than fits."""
@@ -161,6 +156,9 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
                 step = wire.receive()
                 if "stop" in step:
                     break
+                if "shape" in step:
+                    wire.send(report=_launches_of(entry, step, launches, path))
+                    continue
                 if step["spoil"]:
                     kept.poison({out.untyped_storage().data_ptr() for out in held})
                 counted = census.Census(poison=True, kept=kept)
@@ -223,6 +221,22 @@ def _one(
         memory.store(held[-1], step["held"])
     held.append(out)
     return report
+
+
+def _launches_of(
+    entry: Callable[..., Any], step: dict[str, Any], launches: Launches, path: str
+) -> dict[str, Any]:
+    """What a call launches on inputs that nobody has filled, while no kernel runs."""
+    sizes = {one["storage"]: one["storage_bytes"] for one in step["shape"].values()}
+    storages = [torch.empty(sizes[storage], dtype=torch.uint8) for storage in sorted(sizes)]
+    launches.begin(census.Census(poison=False), idle=True)
+    try:
+        tensors.call(entry, step["call"], tensors.laid_out(step["shape"], storages))
+    except Refused:
+        raise
+    except BaseException as failure:
+        raise _refused(failure, path) from failure
+    return {"launches": launches.seen, "given": launches.given}
 
 
 def _refused(failure: BaseException, path: str) -> Refused:
