@@ -68,12 +68,11 @@ async def _run(job: Job, card: Access, descriptor: int, facts: dict[str, Any]) -
     await referee.send(stage=0)
     await expect(referee, "staged")
     referee.idle()
-    trial, kernels = await cardjobs.start_candidate(job, card, request["source"], (descriptor,))
+    by_case = {step["case"]: {"layout": step["layout"], "call": step["call"]} for step in plan}
+    shapes = list(by_case.values())
+    trial, kernels = await cardjobs.start_candidate(job, card, request["source"], (descriptor,), shapes)
     facts["seconds"]["start"] = round(time.monotonic() - started, 3)
-    shapes = {step["case"]: {"layout": step["layout"], "call": step["call"]} for step in plan}
-    facts["seconds"]["compile"] = round(
-        await cardjobs.warm_and_lock(job, trial, kernels, list(shapes.values())), 3
-    )
+    facts["seconds"]["compile"] = round(await cardjobs.warm_and_lock(job, trial, kernels, shapes), 3)
     started = time.monotonic()
     changed = await _answer_all(job, referee, trial, plan, facts)
     left = keeper.descendants(trial.keeper_pid)

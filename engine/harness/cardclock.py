@@ -133,8 +133,7 @@ class Race:
     def _capture(self, track: Track) -> None:
         track.racing = []
         us: dict[str, float] = {}
-        for name in self._lines:
-            found = self._ask(name, "compile", do="capture", lane=track.name, calls=track.sets_count)
+        for name, found in self._ask_all(list(self._lines), track, track.sets_count).items():
             if found.get("absent"):
                 self._ask(name, "stage", do="drop", lane=track.name)
                 continue
@@ -142,12 +141,17 @@ class Race:
             track.captured[name] = found
             us[name] = max(0.5, self._warm(track, name) / track.sets_count)
         track.calls = self._calls(track, us)
+        if track.calls != track.sets_count:
+            track.captured |= self._ask_all(track.racing, track, track.calls)
         for name in track.racing:
-            if track.calls != track.sets_count:
-                found = self._ask(name, "compile", do="capture", lane=track.name, calls=track.calls)
-                track.captured[name] = found
             self.report.captured(track, name, track.captured[name])
             self._warm(track, name)
+
+    def _ask_all(self, names: list[str], track: Track, calls: int) -> dict[str, dict[str, Any]]:
+        """Let these capture so many calls, all at a time."""
+        for name in names:
+            self._lines[name].tell(do="capture", lane=track.name, calls=calls)
+        return {name: self._lines[name].hear(self._seconds["compile"]) for name in names}
 
     def _calls(self, track: Track, us: dict[str, float]) -> int:
         """Calls in a graph: all sets as often as each other."""

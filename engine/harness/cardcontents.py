@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from carddevice import storages_of
+
+FLIP_AT_ONCE = 1 << 24
+SIGN_BITS = 0x8000800080008000 - (1 << 64)
 
 
 def is_structured(workload: dict[str, Any]) -> bool:
@@ -24,22 +28,32 @@ def is_structured(workload: dict[str, Any]) -> bool:
 def flip(inputs: dict[str, torch.Tensor], seed: int, structured: bool) -> None:
     """Flip signs in place. The same seed, card and torch give the same signs."""
     generator = torch.Generator(device="cuda").manual_seed(seed)
+    floats = {name: inputs[name] for name in sorted(inputs) if inputs[name].dtype.is_floating_point}
+    if not structured:
+        for storage in storages_of(floats):
+            _flip_each(storage, generator)
+        return
     columns = None
-    for name in sorted(inputs):
-        x = inputs[name]
-        if not x.dtype.is_floating_point:
+    for name, x in floats.items():
+        if name.startswith("v"):
+            for part in x.unbind(0):
+                signs = torch.randint(0, 2, part.shape, dtype=torch.int16, device="cuda", generator=generator)
+                part.view(torch.int16).bitwise_xor_(signs.mul_(-32768))
             continue
-        if structured and not name.startswith("v"):
-            if columns is None:
-                drawn = torch.randint(0, 2, (x.shape[-1],), device="cuda", generator=generator)
-                columns = (drawn * 2 - 1).to(x.dtype)
-            x.mul_(columns)
-            continue
-        for part in x.unbind(0):
-            bits = torch.randint(
-                -32768, 32768, part.shape, dtype=torch.int16, device="cuda", generator=generator
-            )
-            part.view(torch.int16).bitwise_xor_(bits.bitwise_and_(-32768))
+        if columns is None:
+            drawn = torch.randint(0, 2, (x.shape[-1],), device="cuda", generator=generator)
+            columns = (drawn * 2 - 1).to(x.dtype)
+        x.mul_(columns)
+
+
+def _flip_each(storage: torch.Tensor, generator: torch.Generator) -> None:
+    """Flip the sign of each 16-bit number of raw bytes or leave it, four numbers to a random word."""
+    words = storage[: storage.numel() // 8 * 8].view(torch.int64)
+    for start in range(0, words.numel(), FLIP_AT_ONCE):
+        part = words[start : start + FLIP_AT_ONCE]
+        bits = torch.empty_like(part).random_(generator=generator)
+        # random_ leaves the top bit of a word alone: all are taken from the bit below.
+        part.bitwise_xor_(bits.bitwise_left_shift_(1).bitwise_and_(SIGN_BITS))
 
 
 @dataclass(frozen=True)

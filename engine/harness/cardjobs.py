@@ -34,6 +34,7 @@ GONE_SECONDS = 10.0
 BAD_ENDS = ("timeout", "crash", "oom", "cheat", "invalid", "error")
 KERNEL_FOLDERS = 400
 ROOT_FILE = "written-in"
+SHAPES_FILE = "shapes"
 _COMPILERS = ("/usr/bin", "/usr/sbin", "/usr/libexec", "/usr/include", "/usr/local/bin", "/etc/alternatives")
 _SYSTEM = ("/sys/devices", "/sys/bus/pci", "/sys/module/nvidia", "/sys/class/drm", "/usr/share/nvidia")
 _DRIVERS = ("/usr/local/nvidia", "/usr/lib/wsl", "/opt/nvidia/lib64", "/usr/local/cuda")
@@ -126,6 +127,16 @@ class Kernels:
         folder = job.store.folder
         self._root = folder.with_name(f"{folder.name}-kernels")
         self._folder = self._root / key_of(source, *versions)[:40]
+        self._shapes: set[str] = set()
+
+    def unknown(self, shapes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The shapes that no process has compiled for yet."""
+        self._shapes |= {key_of(shape) for shape in shapes}
+        known = set()
+        with contextlib.suppress(OSError):
+            known = set((self._folder / SHAPES_FILE).read_text(encoding="utf-8").split())
+        self._shapes |= known
+        return [shape for shape in shapes if key_of(shape) not in known]
 
     def give(self, work: Path) -> bool:
         """Copy what is known to a process's own cache; whether there was any."""
@@ -157,6 +168,7 @@ class Kernels:
         with contextlib.suppress(OSError, shutil.Error):
             shutil.copytree(work / "triton", new, symlinks=True)
             (new / ROOT_FILE).write_text(f"{work}/triton/", encoding="utf-8")
+            (new / SHAPES_FILE).write_text("\n".join(sorted(self._shapes)), encoding="utf-8")
             shutil.rmtree(self._folder, ignore_errors=True)
             new.rename(self._folder)
         shutil.rmtree(new, ignore_errors=True)
@@ -166,15 +178,21 @@ class Kernels:
 
 
 async def start_candidate(
-    job: Job, card: Access, source: str, descriptors: tuple[int, ...]
+    job: Job, card: Access, source: str, descriptors: tuple[int, ...], shapes: list[dict[str, Any]]
 ) -> tuple[Child, Kernels]:
-    """A candidate's process that has loaded its file."""
+    """A candidate's process that has loaded its file, and compiled for most of the shapes if not all."""
     kernels = Kernels(job, card, source)
+    build = {
+        "shapes": kernels.unknown(shapes),
+        "target": await _target(job, card),
+        "helpers": max(1, (os.cpu_count() or 2) - 2),
+        "seconds": seconds(job, "compile"),
+    }
     child = await job.candidate_on_card(
         source, card.readable, card.devices, descriptors, before=kernels.give,
-        entry=job.request["entry"], environment=card.environment,
+        entry=job.request["entry"], environment=card.environment, build=build,
     )  # fmt: skip
-    child.allow("context", seconds(job, "context"))
+    child.allow("compile", seconds(job, "context") + seconds(job, "compile"))
     while "ready" not in (message := await said(child)):
         if message.get("phase") == "load":
             child.allow("load", seconds(job, "load"))
@@ -188,7 +206,9 @@ async def warm_and_lock(job: Job, child: Child, kernels: Kernels, shapes: list[d
     for shape in shapes:
         child.allow("compile", seconds(job, "compile"))
         await child.send(warm=shape)
-        await said(child)
+        while "warm" not in (message := await said(child)):
+            if "called" in message:  # compiled and launched: what is left is the card's work
+                child.allow("case", seconds(job, "case"))
     await child.send(lock="seccomp" in job.nursery.layers)
     await said(child)
     child.idle()
@@ -234,11 +254,27 @@ async def health(job: Job, card: Access, used_bytes: int | None) -> dict[str, An
     try:
         child = await job.trusted_on_card("cardclean", do="health", environment=card.environment)
         child.allow("health", HEALTH_SECONDS)
-        await expect(child, "healthy")
+        message = await child.receive()
+        if not message.get("healthy"):
+            raise Failed("error", str(message.get("failed")))
+        _TARGETS[str(card.reading["uuid"])] = dict(message["target"])
         await job.bury(child)
     except Failed as failed:
         why = f"a new process cannot use it: {failed.detail}"
     return {"healthy": not why, "why": why, "seconds": round(time.monotonic() - started, 3)}
+
+
+_TARGETS: dict[str, dict[str, Any]] = {}
+"""What a clean process has read of each card, by UUID, while this host lives."""
+
+
+async def _target(job: Job, card: Access) -> dict[str, Any]:
+    uuid = str(card.reading["uuid"])
+    if uuid not in _TARGETS:
+        state = await health(job, card, None)
+        if not state["healthy"]:
+            raise Failed("error", f"the card is not well: {state['why']}")
+    return _TARGETS[uuid]
 
 
 # ---- the jobs -------------------------------------------------------------------------------------

@@ -23,18 +23,20 @@ class Launches:
         self.seen: list[list[Any]] = []
         self.given: list[dict[str, str]] = []
         self.idle = False
+        self.timed = False
+        """Launches are let through at once."""
 
     def install(self) -> None:
         launches = self
 
+        straight = self._run
+
         def run(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            if launches.timed:
+                return straight(fn, *args, grid=grid, warmup=warmup, **kwargs)
             return launches.run(fn, args, kwargs, grid, warmup)
 
         JITFunction.run = run
-
-    def uninstall(self) -> None:
-        """From now on launches cost nothing more than without."""
-        JITFunction.run = self._run
 
     def begin(self, *, idle: bool) -> None:
         """A new call."""

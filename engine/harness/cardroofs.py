@@ -44,8 +44,8 @@ def exp_kernel(source, target, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):  # ty
     tl.store(target + offsets, x)
 
 
-def seconds_of(call: Callable[[], object], budget_s: float, rest_s: float = 0.0) -> float:
-    """Median seconds of a call by device events, over as many as the budget holds, `rest_s` apart."""
+def seconds_of(call: Callable[[], object], budget_s: float) -> float:
+    """Median seconds of a call by device events, over as many as the budget holds, five at least."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     call()
     torch.cuda.synchronize()
@@ -57,8 +57,6 @@ def seconds_of(call: Callable[[], object], budget_s: float, rest_s: float = 0.0)
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end) / 1000)
-        if rest_s:
-            time.sleep(rest_s)
     return statistics.median(times)
 
 

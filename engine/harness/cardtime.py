@@ -138,7 +138,7 @@ async def _start_source(
     shapes: list[dict[str, Any]],
 ) -> None:
     try:
-        child, kernels = await cardjobs.start_candidate(job, card, runners.sources[name], descriptors)
+        child, kernels = await cardjobs.start_candidate(job, card, runners.sources[name], descriptors, shapes)
         runners.children[name] = child
         await cardjobs.warm_and_lock(job, child, kernels, shapes)
         await child.send(race=runners.nonces[name])

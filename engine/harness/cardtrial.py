@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import candidatefile
+import cardbuild
 import carddevice
 import cardlane
 import census
@@ -43,14 +44,15 @@ class Trial:
         self._held: deque[torch.Tensor] = deque(maxlen=HELD)
         self._kept = census.Kept()
 
-    def warm(self, step: dict[str, Any]) -> None:
-        """Compile what a call of this shape launches, on contents of no meaning."""
+    def warm(self, step: dict[str, Any], wire: Wire) -> None:
+        """Compile what a call of this shape launches, on contents of no meaning; then wait for the card."""
         storages = new_storages(step["layout"])
         inputs = laid_out(step["layout"], storages)
         for x in inputs.values():
             x.normal_() if x.dtype.is_floating_point else x.zero_()
         try:
             tensors.call(self._entry, step["call"], inputs)
+            wire.send(called=True)
             torch.cuda.synchronize()
         except BaseException as failure:
             raise refused(failure, self._path) from failure
@@ -160,6 +162,8 @@ class Trial:
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
     path = specification["source_path"]
     try:
+        if specification["build"]["shapes"]:
+            cardbuild.build(path, specification["entry"], specification["build"])
         carddevice.begin(specification)
         shared = Shared(descriptors[0])
     except Exception as failure:  # noqa: BLE001 (the card is not usable from here: not the candidate's fault)
@@ -179,7 +183,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             if "stop" in step:
                 break
             if "warm" in step:
-                trial.warm(step["warm"])
+                trial.warm(step["warm"], wire)
                 wire.send(warm=True)
             elif "lock" in step:
                 if step["lock"]:
@@ -188,7 +192,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
             elif "race" in step:
                 line = Wire(socket.socket(fileno=descriptors[1]))
                 line.trust(step["race"])
-                launches.uninstall()
+                launches.timed = True
                 _race(cardlane.Contestant(line, shared, cardlane.candidate_make(entry)), path)
                 wire.send(raced=True)
             else:

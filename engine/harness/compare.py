@@ -128,17 +128,18 @@ def worst_of_equals(values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     flat, group = torch.unique(counts.flatten(), return_inverse=True)
     number = len(flat)
     worst = torch.zeros(number, dtype=values.dtype).scatter_reduce(0, group, values.flatten(), "amax")
-    size = torch.bincount(group, minlength=number)
-    result = worst.clone()
+    size, peaks = torch.bincount(group, minlength=number).tolist(), worst.tolist()
+    widened = []
     for at in range(number):
         low = high = at
-        rows = int(size[at])
+        rows = size[at]
         while rows < ROWS_AT_LEAST and (low > 0 or high < number - 1):
             if low > 0:
                 low -= 1
-                rows += int(size[low])
+                rows += size[low]
             if high < number - 1:
                 high += 1
-                rows += int(size[high])
-        result[at] = worst[low : high + 1].max()
+                rows += size[high]
+        widened.append(max(peaks[low : high + 1]))
+    result = torch.tensor(widened, dtype=values.dtype)
     return result[group].reshape(counts.shape).to(device)
