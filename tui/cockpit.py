@@ -6,9 +6,8 @@ A front end: it follows a lab and sends commands. Leaving it, or losing its term
 from __future__ import annotations
 
 import gc
-import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +20,7 @@ from kernel_lab.tui.widgets.bars import Bar
 from rich.text import Text
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
+from textual.filter import LineFilter
 from textual.markup import escape
 from textual.screen import Screen
 
@@ -46,17 +46,21 @@ class LabApp(App[str]):
     ]
 
     def __init__(self, source: LabSource | ReplaySource | None = None, *, start_engine: bool = False) -> None:
-        no_color = os.environ.get("NO_COLOR")
         super().__init__()
-        if no_color is not None:
-            # Textual takes the variable away; editors, agents and the engine must find it.
-            os.environ["NO_COLOR"] = no_color
         self.register_theme(theme.DARK)
         self.theme = theme.DARK.name
         self.guard = ApprovalGuard()
         self._first_source = source
         self._start_engine = start_engine
         self._interrupted_at = float("-inf")
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual turns colours into greys under NO_COLOR; here they go altogether."""
+        if not self.no_color:
+            return super().get_line_filters()
+        from kernel_lab.tui.nocolor import Colourless
+
+        return [Colourless()]
 
     def compose(self) -> ComposeResult:
         yield Bar(id="title")

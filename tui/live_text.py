@@ -73,7 +73,7 @@ def _state_word(model: LabModel, replaying: bool) -> Text:
             f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN
         )
     if model.questions and model.now.get("phase") == "approval":
-        return Text.styled("waits for you", theme.WARN)
+        return Text.styled("needs you", theme.WARN)
     if view.paused:
         return Text.styled(
             "paused" if model.detail is None or not model.detail.running else "pausing", theme.WARN

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_lab.tui.cockpit import LabApp
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-WAIT_S = 8.0
+WAIT_S = 20.0
 
 
 @dataclass
@@ -21,6 +21,18 @@ class Driver:
 
     app: LabApp
     pilot: Pilot[Any]
+    toasts: list[str] = field(default_factory=list)
+    """Everything that was told since the cockpit opened."""
+
+    def __post_init__(self) -> None:
+        notify = self.app.notify
+
+        def recording(message: str, **settings: Any) -> None:
+            assert settings["markup"] is False, "a toast must not read markup"
+            self.toasts.append(message)
+            notify(message, **settings)
+
+        self.app.notify = recording  # type: ignore[method-assign]
 
     @property
     def screen(self) -> Screen[Any]:
@@ -29,10 +41,6 @@ class Driver:
     @property
     def screen_name(self) -> str:
         return type(self.screen).__name__
-
-    @property
-    def toasts(self) -> list[str]:
-        return [notification.message for notification in self.app._notifications]
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)

@@ -17,8 +17,10 @@ from kernel_lab.tui.sources import LabSource, ReplaySource
 
 
 @pytest.fixture
-def cockpit(own_world: Path) -> Cockpit:
+def cockpit(own_world: Path, monkeypatch: pytest.MonkeyPatch) -> Cockpit:
     """Opens the cockpit on a lab's folder, a recording, or the list of labs, and waits until it is read."""
+    # A test must not fail because the machine is busy.
+    monkeypatch.setattr("kernel_lab.tui.lab_session.ANSWER_S", 15.0)
 
     @asynccontextmanager
     async def opened(

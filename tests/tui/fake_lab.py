@@ -300,5 +300,6 @@ class FakeEngine:
             self.control = Control(ledger, lambda task: "decode", ledger.view().mode)
             while not self._stop.is_set():
                 for command in ledger.pending_commands():
+                    self.control.running = next((row.id for row in ledger.running()), None)
                     self.control.obey(command.id, command.command, command.by)
                 self._stop.wait(0.02)

@@ -230,7 +230,7 @@ async def test_kill_and_stop_ask_first(
         await driver.press("K", "n", "K", "escape", "S", "c")
         assert sent == []
         await driver.press("K", "y")
-        await driver.told("running experiment is ended")
+        await driver.told("is ended")
         await driver.press("S", "a")
         await driver.told("stops after")
         await driver.press("S", "down", "enter")

@@ -10,7 +10,7 @@ from kernel_lab.engine import commands as c
 from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.facts import MODES
 from kernel_lab.engine.ledger.views import OpenQuestion
-from kernel_lab.tui import actions, editor
+from kernel_lab.tui import actions, editor, fmt
 from kernel_lab.tui.actions import Situation
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.lab_session import LabSession
@@ -212,12 +212,13 @@ class SteeringScreen(PlaceScreen):
     def offer_idea(self, text: str) -> None:
         """Search cannot read: the idea is recorded already, and here is what could carry it out now."""
         found = editor.agents_found()
+        champion = f"the champion of {fmt.task_word(self._idea_task())}"
         choices = [
             Choice("k", "keep it", "for the first agent that proposes in this lab"),
-            Choice("o", "open in the editor", "carry it out yourself, starting from the champion"),
+            Choice("o", "open in the editor", f"carry it out yourself, starting from {champion}"),
         ]
         for index, agent in enumerate(found[:5], 1):
-            choices.append(Choice(str(index), f"hand to {agent.name}", "it works on a copy of the champion"))
+            choices.append(Choice(str(index), f"hand to {agent.name}", f"it works on a copy of {champion}"))
         note = "The idea is noted in the lab and will not be lost. Search turns switches and cannot read it."
         if not found:
             note += " No agent program was found on the PATH (claude, codex, gemini, opencode, aider)."
@@ -232,11 +233,15 @@ class SteeringScreen(PlaceScreen):
 
         self.app.push_screen(ChoiceDialog("What should become of the idea?", choices, note), chosen)
 
+    def _idea_task(self) -> str:
+        """The task that an idea is for: that of the experiment shown, else the lab's first."""
+        tasks = self.session.model.view.tasks if self.session.model.view else ()
+        shown = self.detail.task if self.detail else ""
+        return shown if shown in tasks else tasks[0] if tasks else ""
+
     async def _carry_out(self, text: str, agent: editor.AgentProgram | None) -> None:
         """Let a person or an agent program write the candidate for an idea, and hand it in."""
-        model = self.session.model
-        tasks = model.view.tasks if model.view else ()
-        task = self.detail.task if self.detail and self.detail.task in tasks else (tasks[0] if tasks else "")
+        model, task = self.session.model, self._idea_task()
         champion = model.champion(task)
         source = await self.session.text(champion.source_sha if champion else None)
         if source is None:
