@@ -286,11 +286,16 @@ def _one(
             raise recorder.failure from failure
         if isinstance(failure, Refused):
             raise
-        raise Refused(candidatefile.outcome_of(failure), candidatefile.describe(failure, path)) from failure
+        if counted.foreign():
+            raise _foreign(counted) from failure
+        text = candidatefile.describe(failure, path)
+        if "meta tensor" in text:  # .item(), .tolist(), .cpu(): contents that only the device has
+            raise Refused("invalid", f"needs a tensor's contents on the host: {text}") from failure
+        raise Refused(candidatefile.outcome_of(failure), text) from failure
     if recorder.failure is not None:
         raise recorder.failure
-    if foreign := counted.foreign():
-        raise Refused("cheat", f"lets torch compute: aten.{', aten.'.join(foreign[:5])}")
+    if counted.foreign():
+        raise _foreign(counted)
     if waiting := counted.synchronising():
         raise Refused("invalid", f"makes the host wait for the device: aten.{', aten.'.join(waiting)}")
     if type(out) is not torch.Tensor:
@@ -303,3 +308,7 @@ def _one(
     if not recorder.launches:
         raise Refused("cheat", "no kernel launched")
     return recorder.finish(out)
+
+
+def _foreign(counted: census.Census) -> Refused:
+    return Refused("cheat", f"lets torch compute: aten.{', aten.'.join(counted.foreign()[:5])}")
