@@ -39,7 +39,7 @@ RACES = {
     "gqa_prefill": ("prefill-causal-s512", "prefill-causal-s2k"),
     "gqa_decode": ("decode-b1-s8k", "decode-b32-s2k"),
 }
-DEADLINES = {"load": 20, "compile": 60, "case": 10, "block": 10}
+DEADLINES = {"load": 20, "compile": 60, "case": 5, "block": 5}
 
 BAD = {
     "endless loop": ("""
@@ -222,6 +222,21 @@ class Tries:
                         f"    {one['status']} {one['probe']} {one['case']}: {one['detail']}"[:200], flush=True
                     )
 
+    async def edge(self):
+        """All edge cases of one task in both dtypes, twice: how long do compiling and checking take?"""
+        for name in ("first", "again"):
+            row = await self.check_one(
+                "gqa_decode", seed_of("gqa_decode"), edge_cases("gqa_decode", ("fp16", "bf16"))
+            )
+            self.keep(f"edge {name}", row)
+            checks = row["facts"].get("checks", [])
+            bad = [f"{c['probe']} {c['case']} {c['detail']}"[:150] for c in checks if c["status"] != "pass"]
+            print(
+                f"edge {name}: {row['outcome']} {row['detail']} {row['seconds']} s "
+                f"{row['facts'].get('seconds')} {len(checks)} checks, not passed: {bad[:6]}",
+                flush=True,
+            )
+
     async def time_one(self, task, contestants, baselines, workloads, rounds, **more):
         return await self.call(
             "time", contestants=contestants, baselines=baselines, workloads=workloads, entry=ENTRIES[task],
@@ -308,6 +323,8 @@ class Tries:
     async def bad(self):
         cases = edge_cases("gqa_decode")[:3]
         for name, (_, outcome, probes) in BAD.items():
+            if self.options.bad and name not in self.options.bad.split(","):
+                continue
             row = await self.check_one("gqa_decode", bad_of(name), cases)
             self.keep(f"bad {name}", row)
             failed = {c["probe"] for c in row["facts"].get("checks", []) if c["status"] == "fail"}
@@ -346,5 +363,6 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", default="card,roofs,check,time,aa,bad")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--bad", default="", help="names of misbehaving candidates, comma between")
     parser.add_argument("--aa-rounds", type=int, default=40)
     asyncio.run(main(parser.parse_args()))
