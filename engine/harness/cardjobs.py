@@ -286,6 +286,18 @@ def _version(package: str) -> str | None:
     return None
 
 
+def card_layers(active: tuple[str, ...]) -> dict[str, str]:
+    """The layers around a candidate on the card, of those that are active here."""
+    found = dict.fromkeys(active, "active")
+    if "limits" in found:
+        found["limits"] = "active, but for the address space, of which CUDA maps more than it uses"
+    if "pid_namespace" in found and "mount_namespace" not in found:
+        found["pid_namespace"] = "off: CUDA needs a /proc of that namespace, which needs mount_namespace"
+    if "seccomp" in found:
+        found["seccomp"] = "active; programs and Unix sockets are refused from before the first contents"
+    return found
+
+
 async def card(job: Job) -> Answer:
     """What the card is and how it is now, as NVML says, and whether a clean process can compute on it."""
     found = access(job.request)
@@ -297,7 +309,7 @@ async def card(job: Job) -> Answer:
         "triton": _version("triton"),
         "cuda_visible": found.environment["CUDA_VISIBLE_DEVICES"],
         "devices": list(found.devices),
-        "limits": "without the address space, of which CUDA maps more than it uses",
+        "layers": card_layers(job.nursery.layers),
     }
     if job.request.get("probe", True):
         state = await health(job, found, found.reading["memory_used_bytes"])
