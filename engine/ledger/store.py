@@ -267,7 +267,11 @@ class Ledger(EventReader):
         return engine_pid(self.path.parent) is not None
 
     def close(self) -> None:
+        """Close it. A writer moves everything into the one file first, so that a copy of it is whole."""
         with self._lock, connect.errors(self.path):
+            if not self.readonly:
+                with contextlib.suppress(sqlite3.Error):  # a reader may be in the way, or the disk full
+                    self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
 
     def __enter__(self) -> Ledger:

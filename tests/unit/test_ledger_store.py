@@ -364,3 +364,14 @@ def test_handlers_know_every_event_that_changes_a_view() -> None:
     """An event type without a handler is one that changes no projection: say so here when adding one."""
     passive = {e.Notice, e.Screened}
     assert set(projections._HANDLERS) == set(e.EVENT_TYPES.values()) - passive
+
+
+def test_a_copy_of_a_closed_ledger_is_whole_although_a_reader_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "lab.db"
+    with Ledger.create(path, [created()]) as writer:
+        reader = Ledger.open(path, readonly=True)
+        written = writer.append(life(1, parent=None, status="seed"), blobs=sources([1]))
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    reader.close()
+    assert Ledger.recording(copy).last_seq() == written[-1].seq
