@@ -22,13 +22,14 @@ HELPERS = 12
 """Each may have a compiler and its parts below it; the host ends who has too many processes."""
 
 
-def build(path: str, entry: str, order: dict[str, Any]) -> float:
-    """Compile for `order["shapes"]` (layout and call), on `order["target"]`; the seconds that it took.
-
-    Helpers still at work after `order["seconds"]` are ended.
+def build(path: str, entry: str, order: dict[str, Any]) -> bool:
+    """Compile for `order["shapes"]` (layout and call), on `order["target"]`; whether all helpers came to
+    their end. Those still at work after `order["seconds"]` are ended.
     """
     started = time.monotonic()
     shapes = order["shapes"]
+    if not shapes:
+        return True
     count = max(1, min(HELPERS, len(shapes), int(order["helpers"])))
     helpers = []
     for number in range(count):
@@ -45,7 +46,7 @@ def build(path: str, entry: str, order: dict[str, Any]) -> float:
         with contextlib.suppress(OSError):
             os.kill(pid, 9)
             os.waitpid(pid, 0)
-    return time.monotonic() - started
+    return not helpers
 
 
 def _help(path: str, entry: str, shapes: list[dict[str, Any]], target: dict[str, Any]) -> None:

@@ -26,7 +26,15 @@ from children import Child, Failed
 from jobs import Answer, Job, expect
 from store import key_of
 
-SECONDS = {"context": 60.0, "load": 20.0, "compile": 120.0, "case": 30.0, "reference": 120.0, "round": 300.0}
+SECONDS = {
+    "context": 60.0,
+    "load": 20.0,
+    "compile": 120.0,
+    "warm": 30.0,
+    "case": 30.0,
+    "reference": 120.0,
+    "round": 300.0,
+}
 """Deadlines where the request does not say."""
 
 HEALTH_SECONDS = 30.0
@@ -128,6 +136,8 @@ class Kernels:
         self._root = folder.with_name(f"{folder.name}-kernels")
         self._folder = self._root / key_of(source, *versions)[:40]
         self._shapes: set[str] = set()
+        self.built = False
+        """Nearly all is compiled: what a call takes now is not a compiler's."""
 
     def unknown(self, shapes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The shapes that no process has compiled for yet."""
@@ -197,6 +207,7 @@ async def start_candidate(
         if message.get("phase") == "load":
             child.allow("load", seconds(job, "load"))
     child.idle()
+    kernels.built = message.get("built") is True
     return child, kernels
 
 
@@ -204,7 +215,8 @@ async def warm_and_lock(job: Job, child: Child, kernels: Kernels, shapes: list[d
     """Let a candidate compile for these calls, then take its compilers away; the seconds that it took."""
     started = time.monotonic()
     for shape in shapes:
-        child.allow("compile", seconds(job, "compile"))
+        phase = "warm" if kernels.built else "compile"
+        child.allow(phase, seconds(job, phase))
         await child.send(warm=shape)
         while "warm" not in (message := await said(child)):
             if "called" in message:  # compiled and launched: what is left is the card's work

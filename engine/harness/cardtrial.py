@@ -162,8 +162,7 @@ class Trial:
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
     path = specification["source_path"]
     try:
-        if specification["build"]["shapes"]:
-            cardbuild.build(path, specification["entry"], specification["build"])
+        built = cardbuild.build(path, specification["entry"], specification["build"])
         carddevice.begin(specification)
         shared = Shared(descriptors[0])
     except Exception as failure:  # noqa: BLE001 (the card is not usable from here: not the candidate's fault)
@@ -177,7 +176,7 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     try:
         entry = candidatefile.load(path, specification["entry"])
         trial = Trial(entry, shared, launches, path)
-        wire.send(ready=True, pinned=shared.pinned)
+        wire.send(ready=True, pinned=shared.pinned, built=built)
         while True:
             step = wire.receive()
             if "stop" in step:

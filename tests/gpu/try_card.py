@@ -39,7 +39,7 @@ RACES = {
     "gqa_prefill": ("prefill-causal-s512", "prefill-causal-s2k"),
     "gqa_decode": ("decode-b1-s8k", "decode-b32-s2k"),
 }
-DEADLINES = {"load": 20, "compile": 60, "case": 5, "block": 5}
+DEADLINES = {"load": 20, "compile": 60, "warm": 8, "case": 5, "block": 5}
 
 BAD = {
     "endless loop": ("""
