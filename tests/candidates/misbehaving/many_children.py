@@ -1,4 +1,4 @@
-"""Starts a hundred processes, each with a session of its own, that heed no SIGTERM, and goes on."""
+"""Starts eighty processes, each with a session of its own, that heed no SIGTERM, and goes on."""
 # ruff: noqa (misbehaves on purpose)
 
 import os
@@ -7,7 +7,7 @@ import time
 
 
 def attention(q, k, v, *, causal, scale):
-    for _ in range(100):
+    for _ in range(80):
         if os.fork() == 0:
             os.setsid()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
