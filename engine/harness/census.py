@@ -39,15 +39,16 @@ SYNCHRONISING = _words("_local_scalar_dense item equal is_nonzero nonzero")
 
 class Census(TorchDispatchMode):  # type: ignore[misc]
     """Counts operations by name. With `poison`, memory that nobody has filled holds NaN (integers: 0x55…),
-    and `kept` learns of all new memory."""
+    and `kept` learns of all new memory. Without `contents`, memory that does not fit is only made believe."""
 
-    def __init__(self, *, poison: bool, kept: Kept | None = None) -> None:
+    def __init__(self, *, poison: bool, kept: Kept | None = None, contents: bool = True) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
         self.poisoned = 0
         self.paused = False
         """While a kernel runs in the interpreter, which is made of torch operations itself."""
         self._poison = poison
+        self._contents = contents
         self.kept = Kept() if kept is None else kept
 
     @classmethod
@@ -62,7 +63,12 @@ class Census(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **(kwargs or {}))
         name = func._schema.name.rpartition("::")[2]
         self.counts[name] += 1
-        result = func(*args, **(kwargs or {}))
+        try:
+            result = func(*args, **(kwargs or {}))
+        except RuntimeError:
+            if self._contents or name not in ALLOCATIONS | _FILLED:
+                raise
+            result = func(*args, **{**(kwargs or {}), "device": torch.device("meta")})
         if self._poison and isinstance(result, torch.Tensor):
             if name in ALLOCATIONS:
                 self.poisoned += 1

@@ -58,6 +58,8 @@ def _places() -> dict[str, Any]:
         "torch": torch,
         "torch.Tensor": torch.Tensor,
         "torch.cuda": torch.cuda,
+        "torch.cuda.Event": torch.cuda.Event,
+        "torch.cuda.Stream": torch.cuda.Stream,
         "torch.nn.functional": torch.nn.functional,
         "triton": triton,
         "triton.runtime.jit": triton.runtime.jit,

@@ -12,6 +12,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LONG = 512
+"""From so many keys or queries on, a timed shape has a narrow case of its length."""
+MOST_KEYS, MOST_QUERIES = 8192, 2048
+"""Longer ones would take the interpreter too long."""
+
 
 def frozen_seed(lab_seed: int, *parts: object) -> int:
     """A 63-bit seed that depends on every part."""
@@ -46,6 +51,31 @@ def in_dtypes(cases: Sequence[Mapping[str, Any]], dtypes: Sequence[str], seed: i
     """Each case in one of the dtypes, drawn."""
     rng = random.Random(seed)  # noqa: S311  a choice, not a secret
     return [{**case, "dtype": rng.choice(dtypes)} for case in cases]
+
+
+def long_cases(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One narrow case as long as each timed shape, for where the timed shapes themselves do not run.
+
+    All keys of a timed shape meet few queries of one head, and all its queries few keys.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for workload in workloads:
+        keys, queries = int(workload["Sk"]), int(workload["Sq"])
+        narrow = {
+            **{key: workload[key] for key in ("task", "D", "causal") if key in workload},
+            "B": 1,
+            "Hq": 1,
+            "Hkv": 1,
+            "dtype": "fp16",
+            "layout": "contiguous",
+            "distribution": "normal",
+        }
+        if LONG <= keys <= MOST_KEYS:
+            lengths = [keys] if "seq_lens" in workload else None
+            found[f"keys-{keys}"] = {**narrow, "Sq": min(queries, 8), "Sk": keys, "seq_lens": lengths}
+        if LONG <= queries <= MOST_QUERIES:
+            found[f"queries-{queries}"] = {**narrow, "Sq": queries, "Sk": 64, "causal": False}
+    return [{**case, "id": name} for name, case in found.items()]
 
 
 def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) -> dict[str, Any]:

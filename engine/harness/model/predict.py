@@ -52,7 +52,7 @@ def join(
     return {
         "time_us": time,
         "bound": bound,
-        "roof_percent": min(100.0, 100.0 * roof / time),
+        "roof_percent": 100.0 * roof / time,
         "parts": {
             "launches": [dict(e["parts"], time_us=e["time_us"], bound=e["bound"]) for e in estimates],
             "assumed": sorted({note for e in estimates for note in e["parts"]["assumed"]}),

@@ -1,0 +1,5 @@
+# title = "The seed of the operator"
+# class = "honest"
+# task = "gqa_prefill"
+# base = "seed"
+# needs = "static"
