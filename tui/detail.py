@@ -55,7 +55,7 @@ class Detail:
                 self._step(time, "started", f"by {event.proposer}{origin}")
             case e.Proposed():
                 self.proposed, self.source_sha = event, event.source_sha
-                self._step(time, "proposed", event.description)
+                self._step(time, "proposed", f"turns {event.lever}")
             case e.Refused():
                 self.reasons = (event.reason,)
                 self._step(time, "refused", event.reason.detail, "bad")

@@ -10,9 +10,11 @@ from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.live_text import KIND_WORDS, baselines, expectation, fmt_baseline
 from kernel_lab.tui.text import fit, one_line, wrap, wrapped
+from kernel_lab.tui.widgets.bars import joined
 from rich.style import Style
 from rich.text import Text
 
+LAUNCH_HEADS = ("workload", "kernel", "grid")
 OUTPUT_LINES = 200
 PROPOSAL_LINES = 400
 SHORT_NAMES = {"fa2": "FA2", "champion": "champ"}
@@ -38,21 +40,7 @@ def banner_lines(
             why = "still being judged"
         head.append(" " + fit(why, max(10, width - head.cell_len - 1)))
         lines.append(head)
-    title = Text.styled(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
-    origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
-    title.append(f"  {origin}, by {one_line(detail.proposer, 30)}", theme.LABEL)
-    if champion:
-        title.append("  champion", theme.GOOD)
-    if detail.speed is not None:
-        score = detail.speed.score
-        words = ", ".join(f"{fmt.ratio(score[name])} {fmt_baseline(name)}" for name in baselines(score))
-        title.append(f"  {words}", theme.BOLD)
-        if detail.speed.kind != "measured":
-            title.append(" estimated", theme.WARN)
-    if row is not None and row.commit:
-        title.append(f"  commit {one_line(row.commit, 40)[:10]}", theme.DIM)
-    title.truncate(width)
-    lines.append(title)
+    lines.append(_title_line(row, detail, champion, width))
     proposed = detail.proposed
     if proposed is not None:
         sentence = one_line(proposed.description, 600)
@@ -64,6 +52,28 @@ def banner_lines(
             )
             lines += [Text.styled(line, theme.LABEL) for line in wrap(why, width)[:2]]
     return lines
+
+
+def _title_line(row: ExperimentRow | None, detail: Detail, champion: bool, width: int) -> Text:
+    """Number, task and scores, then as much of the rest as fits: what is dropped is dropped whole."""
+    origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
+    scores = Text()
+    if detail.speed is not None:
+        score = detail.speed.score
+        words = ", ".join(f"{fmt.ratio(score[name])} {fmt_baseline(name)}" for name in baselines(score))
+        scores.append(words, theme.BOLD)
+        if detail.speed.kind != "measured":
+            scores.append(" estimated", theme.WARN)
+    return joined(
+        [
+            Text.styled(f"#{detail.experiment} {fmt.task_word(one_line(detail.task, 20))}", theme.HEADING),
+            scores,
+            Text.styled("champion" if champion else "", theme.GOOD),
+            Text.styled(f"{origin}, by {one_line(detail.proposer, 30)}", theme.LABEL),
+            Text.styled(f"commit {one_line(row.commit, 40)[:10]}" if row and row.commit else "", theme.DIM),
+        ],
+        width,
+    )
 
 
 def speed_lines(detail: Detail, width: int) -> list[Text]:
@@ -144,21 +154,23 @@ def launch_lines(detail: Detail, width: int) -> list[Text]:
     """What was compiled: shared memory, registers, spills, occupancy of every launch."""
     if not detail.launches:
         return [Text.styled("nothing was compiled", theme.DIM)]
-    lines = [
-        Text.styled(
-            f"{'workload':<24} {'kernel':<24} {'grid':>14} {'warps':>5} {'smem':>11} {'regs':>5} {'spill':>7}"
-            f" {'CTA/SM':>6} {'occup.':>7}  tensor cores",
-            theme.LABEL,
+    rows = [
+        (
+            one_line(launch.workload, 28),
+            one_line(launch.kernel, 28),
+            "x".join(str(part) for part in launch.grid[:3]).replace("x1x1", ""),
         )
+        for launch in detail.launches
     ]
-    for launch in detail.launches:
-        grid = "x".join(str(part) for part in launch.grid[:3])
-        line = Text.styled(
-            f"{one_line(launch.workload, 24):<24} {one_line(launch.kernel, 24):<24} {grid:>14} "
-        )
-        line.append(f"{launch.num_warps:>5} {launch.smem_bytes:>9,} B {launch.registers:>5} ")
-        line.append(f"{launch.spill_bytes:>5} B", theme.BAD if launch.spill_bytes else theme.PLAIN)
-        line.append(f" {launch.ctas_per_sm:>6} {launch.occupancy * 100:>5.0f} %")
+    widths = [max(len(head), *(len(row[i]) for row in rows)) for i, head in enumerate(LAUNCH_HEADS)]
+    head = " ".join(f"{name:<{size}}" for name, size in zip(LAUNCH_HEADS, widths, strict=True))
+    facts = f"{'warps':>5} {'smem':>9} {'regs':>4} {'spill':>6} {'CTA/SM':>6} {'occup.':>6}  tensor cores"
+    lines = [Text.styled(f"{head} {facts}", theme.LABEL)]
+    for row, launch in zip(rows, detail.launches, strict=True):
+        line = Text(" ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)))
+        line.append(f" {launch.num_warps:>5} {launch.smem_bytes:>7,} B {launch.registers:>4} ")
+        line.append(f"{launch.spill_bytes:>4} B", theme.BAD if launch.spill_bytes else theme.PLAIN)
+        line.append(f" {launch.ctas_per_sm:>6} {launch.occupancy * 100:>4.0f} %")
         cores = one_line(launch.tensor_cores, 12)
         line.append(f"  {cores or 'none'}", theme.PLAIN if cores else theme.WARN)
         if launch.time_us is not None:

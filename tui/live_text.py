@@ -136,7 +136,9 @@ def champion_words(model: LabModel, brief: int = 0) -> list[Text]:
             kinds.add(row.score_kind)
         result.append(text)
     if kinds - {"measured"}:
-        result.append(Text.styled("estimated" if kinds == {"estimated"} else "estimated in part", theme.WARN))
+        word = Text.styled("estimated" if kinds == {"estimated"} else "estimated in part", theme.WARN)
+        # Where the line may be cut the word comes first.
+        result.insert(0 if brief > 1 else len(result), word)
     return result
 
 
@@ -321,8 +323,8 @@ def question_line(model: LabModel, question: OpenQuestion) -> Text:
     task = fmt.task_word(row.task) if row else ""
     line = Text.styled(f" #{question.experiment} ", theme.ALERT)
     line.append(f" {task} {KIND_WORDS.get(question.kind, question.kind)} ", theme.WARN)
+    line.append(time.strftime("since %H:%M ", time.localtime(question.since)), theme.DIM)
     line.append(one_line(question.reason, 200), theme.PLAIN)
-    line.append(time.strftime("  since %H:%M", time.localtime(question.since)), theme.DIM)
     return line
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from cockpit_driver import Cockpit
 from fake_lab import FakeEngine, FakeLab
+from kernel_lab.engine import events as e
 from kernel_lab.engine.commands import Command, Kill, Pause, Resume, Say, SetMode, Stop
-from kernel_lab.engine.facts import Reason
+from kernel_lab.engine.facts import Check, Reason
 from kernel_lab.tui.widgets.chart import Chart
 from kernel_lab.tui.widgets.history import History
 
@@ -35,7 +36,7 @@ async def test_what_happens_shows_up_without_a_key(
         await driver.until(lambda: "Fold the scale into q" in driver.text("#proposal"))
         assert "Fewer multiplications." in driver.text("#proposal")
         lab.gates(number, "lint", "screen", "quick")
-        await driver.until(lambda: "quick ...." in driver.text("#strip"))
+        await driver.until(lambda: "quick ok" in driver.text("#strip"))
         lab.trials(number)
         await driver.until(lambda: "trials 6" in driver.text("#strip"))
         lab.judge(number, "gqa_decode", 1.05)
@@ -46,6 +47,24 @@ async def test_what_happens_shows_up_without_a_key(
         assert row.startswith(f"*#{number}\tdecode\tkeep\t1.05×")
         assert "Fold the scale into q" in row
         assert f"{number}\tgqa_decode\tkeep\t" in driver.text("#chart")
+
+
+async def test_the_strip_fills_check_by_check_and_shows_what_failed(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine
+) -> None:
+    number = lab.begin()
+    lab.gates(number, "lint", "screen")
+    for case, status in enumerate(("pass", "pass", "fail", "unproven")):
+        check = Check("correctness", f"case-{case}", "values", status, "off by 0.5")  # type: ignore[arg-type]
+        lab.write(e.Checked(number, check, lab.sha(number)))
+    async with cockpit(lab.folder) as driver:
+        assert "lint ok  screen ok" in driver.text("#strip") and "correctness ..F?" in driver.text("#strip")
+        await driver.press("3")
+        checks = driver.text("#checks").splitlines()
+        assert checks[0] == "correctness  2 of 4 passed"
+        assert checks[1].startswith("fail     case-2") and "off by 0.5" in checks[2], "failures first"
+        await driver.pilot.resize_terminal(80, 24)
+        await driver.until(lambda: "confirm -" in driver.text("#strip"), "every gate fits 80 columns")
 
 
 async def test_streaming_text_is_shown_while_it_is_proposed(

@@ -145,6 +145,8 @@ class LiveScreen(SteeringScreen):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         super().on_descendant_focus(event)
+        for name in ("chart", "history"):
+            self._box(name).set_class(event.widget.id == name, "-focused")
         if event.widget.id in REGIONS:
             self.chosen = event.widget.id
             if self.chosen in LEFT:

@@ -11,7 +11,6 @@ from kernel_lab.tui import theme
 from kernel_lab.tui.actions import Action, Situation, key_name
 from kernel_lab.tui.text import fit
 from kernel_lab.tui.widgets.pane import strip_of
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.message import Message
@@ -140,35 +139,39 @@ class Queue(Bar, can_focus=False):
 
 
 _CELL = {"pass": (".", theme.GOOD), "fail": ("F", theme.BAD), "unproven": ("?", theme.WARN)}
+_GATE_STYLES = {"pass": theme.GOOD, "fail": theme.BAD, "running": theme.ACCENT}
+_GATE_WORDS = {"pass": "ok", "fail": "FAILED", "running": "now", "": "-"}
+_SHORT_GATES = {"correctness": "correct", "integrity": "probes"}
+
+Gate = tuple[str, str, Sequence[str], str]
+"""Name, state (`pass`, `fail`, `running` or empty), outcomes of its checks, a word in place of the usual."""
 
 
-def checks_strip(gates: Sequence[tuple[str, str, Sequence[str], str]], width: int) -> Text:
-    """Gates with their state (`pass`, `fail`, `running` or empty), their checks' outcomes, and a word.
+def checks_strip(gates: Sequence[Gate], width: int) -> Text:
+    """Gates in one line, in the longest form that fits: `lint ok  quick ok  correctness ....F..  speed -`.
 
-    `lint ok  quick .. ok  correctness ....F..`: `.` passed, `F` failed, `?` could not be proven here.
+    `.` passed, `F` failed, `?` could not be proven here. Gates that passed show no single checks.
     """
+    forms = (("  ", False, 40), ("  ", True, 24), (" ", True, 12), (" ", True, 6))
     line = Text()
-    for gate, state, outcomes, word in gates:
-        style: Style = {
-            "pass": theme.GOOD,
-            "fail": theme.BAD,
-            "running": theme.ACCENT,
-        }.get(state, theme.DIM)
-        part = Text.styled(gate, style)
-        if outcomes:
-            room = max(4, min(len(outcomes), width // 4))
-            part.append(" ")
-            if len(outcomes) > room:
-                part.append(f"{len(outcomes) - room}+", theme.DIM)
-            for outcome in outcomes[-room:]:
-                cell, cell_style = _CELL.get(outcome, ("?", theme.WARN))
-                part.append(cell, cell_style)
-        end = word or {"pass": "ok", "fail": "FAILED", "running": ""}.get(state, "-")
-        if end and not (outcomes and state == "pass"):
-            part.append(f" {end}", style)
-        if line.plain:
-            line.append("  ")
-        line.append_text(part)
-    if line.cell_len > width:
-        line.right_crop(line.cell_len - width)
+    for gap, short, cells in forms:
+        line = Text(gap).join(_gate(gate, short, cells) for gate in gates)
+        if line.cell_len <= width:
+            return line
+    line.truncate(width)
     return line
+
+
+def _gate(gate: Gate, short: bool, cells: int) -> Text:
+    name, state, outcomes, word = gate
+    style = _GATE_STYLES.get(state, theme.DIM)
+    part = Text.styled(f"{_SHORT_GATES.get(name, name) if short else name} ", style)
+    if state == "pass" or not outcomes:
+        return part.append(word or _GATE_WORDS[state], style)
+    shown = outcomes[-cells:]
+    if len(shown) < len(outcomes):
+        part.append(f"{len(outcomes) - len(shown)}+", theme.DIM)
+    for outcome in shown:
+        cell, cell_style = _CELL.get(outcome, ("?", theme.WARN))
+        part.append(cell, cell_style)
+    return part.append(" FAILED", style) if state == "fail" else part

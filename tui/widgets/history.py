@@ -13,7 +13,7 @@ from rich.text import Text
 
 _COLUMNS = (("#", 6, "right"), ("task", 8, "left"), ("status", 13, "left"), ("× seed", 7, "right"))
 _WIDE_COLUMNS = (*_COLUMNS, ("× FA2", 7, "right"), ("tried", 5, "right"))
-_WIDE_FROM = 66
+_WIDE_FROM = 96
 
 
 class History(Table):
@@ -99,8 +99,10 @@ class History(Table):
         heads = [
             head.rjust(size) if side == "right" else pad(head, size) for head, size, side in _columns(width)
         ]
-        kind = " (ratios are estimated)" if self._estimated else ""
-        return " ".join([*heads, f"why{kind}"])
+        line = " ".join(heads)
+        if not self._estimated:
+            return f"{line} why"
+        return f"{line} why (ratios are estimated)" if width - len(line) > 28 else f"{line} why (estimated)"
 
     def empty_text(self) -> str:
         return f"nothing holds {self._query!r}" if self._query else "no experiment yet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_lab.tui import fmt, theme
@@ -87,10 +88,19 @@ class LabList(Table):
             )
         line.append(f"{lab.experiments:>6}{lab.kept:>6}  ")
         when = fmt.ago(max(0.0, time.time() - lab.last_time)) if lab.last_time else "never started"
-        return line.append(when, theme.DIM)
+        line.append(f"{when:<14}", theme.DIM)
+        return line.append(fit(one_line(_short(lab.path)), max(0, width - line.cell_len)), theme.DIM)
 
     def plain(self) -> str:
         return "\n".join(self.row_text(row, 200).plain.rstrip() for row in range(len(self._rows)))
+
+
+def _short(path: Path) -> str:
+    """The folder, with `~` for the home: labs in different places may share a name."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
 
 
 def _state(lab: LabSummary) -> tuple[str, Style]:
