@@ -81,6 +81,9 @@ class Control:
             result, events, blobs = self._outcome(command, by)
         except LabError as error:
             result = f"refused: {error}"
+        except Exception as error:  # noqa: BLE001  # left pending it would end every engine of this lab
+            what = f"unexpected {type(error).__name__}: {error}"
+            result = f"refused: {what}; please report this as a mistake in kernel-lab"
         self.ledger.append(events, blobs=blobs, obeyed=[(number, result)])
         for event in events:
             if isinstance(event, Decided):

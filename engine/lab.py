@@ -96,14 +96,17 @@ class Lab:
 
 
 def is_lab(folder: Path) -> bool:
-    return (folder / DATABASE).is_file() and (folder / SETTINGS).is_file()
+    try:
+        return (folder / DATABASE).is_file() and (folder / SETTINGS).is_file()
+    except OSError:  # too long to be a path, or not to be entered
+        return False
 
 
 def check_free(folder: Path) -> None:
     """Raise LabFolderError unless a lab may be created in `folder`: missing, empty, or our own remains."""
     if is_lab(folder):
         raise LabFolderError(f"{folder} is a lab already: open it with `kernel-lab open {folder}`")
-    if not folder.exists():
+    if not os.path.lexists(folder):  # Path.exists raises for a name that is too long
         return
     if not folder.is_dir():
         raise LabFolderError(f"{folder} is a file: name an empty or a new folder")

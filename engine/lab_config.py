@@ -121,7 +121,7 @@ def read_config(folder: Path) -> LabConfig:
         raise LabFolderError(
             f"{path} cannot be read ({problem.strerror}): restore it from a copy"
         ) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise UsageError(f"{path} is not TOML ({problem}): mend that line") from problem
     except UsageError as problem:
         line = _line_of(text, str(problem).partition(" ")[0])

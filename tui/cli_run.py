@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         return _detached(options, path, pid)
     from kernel_lab.tui.headless import follow
 
-    (output.note if options.json else print)(f"lab {path} (engine: process {pid})")
+    (output.note if options.json else print)(output.clean(f"lab {path} (engine: process {pid})"))
     return follow(path, position, as_json=options.json)
 
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from kernel_lab.engine.errors import LabBusy, LabReadOnly
+from kernel_lab.engine.errors import DiskFull, LabBusy, LabReadOnly
 
 LOCK = "engine.lock"
 
@@ -41,8 +41,15 @@ class EngineLock:
                 f"lab {name} is already run by {by}: open it with `kernel-lab open {name}`"
             ) from problem
         own = {"pid": os.getpid(), "started": start_of(os.getpid())}
-        os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(own).encode(), 0)
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, json.dumps(own).encode(), 0)
+        except OSError as problem:
+            os.close(file)
+            raise DiskFull(
+                f"lab {self.folder} cannot be locked ({problem.strerror}), nothing written so far is lost: "
+                "free some space and start again"
+            ) from problem
         self._file = file
 
     def release(self) -> None:

@@ -153,6 +153,9 @@ class LabView:
     """Why the engine last stopped on purpose; None while none did since the last start."""
 
 
+MAX_INTEGER = 2**63 - 1
+"""The largest number that the database can be asked about."""
+
 _FIELDS = tuple(item.name for item in fields(ExperimentRow))
 _COLUMNS = ", ".join("commit_id" if name == "commit" else name for name in _FIELDS)
 
@@ -192,6 +195,8 @@ class Views:
         return [_experiment(row) for row in (rows if order == "ASC" else reversed(rows))]
 
     def experiment(self, n: int) -> ExperimentRow | None:
+        if abs(n) > MAX_INTEGER:
+            return None
         rows = self.fetch(f"SELECT {_COLUMNS} FROM experiments WHERE id = ?", (n,))  # noqa: S608
         return _experiment(rows[0]) if rows else None
 

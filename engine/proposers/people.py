@@ -65,7 +65,7 @@ def words_from_toml(path: Path) -> Words:
     }  # fmt: skip
     try:
         table: dict[str, Any] = tomllib.loads(read_candidate_file(path))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path.name}: {one_line(str(error))}; mend the file") from None
     for key, value in table.items():
         if key not in kinds:

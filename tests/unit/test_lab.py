@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import pytest
 from kernel_lab.engine import events as e
 from kernel_lab.engine import lab as labs
 from kernel_lab.engine import paths
-from kernel_lab.engine.errors import LabBusy, LabFolderError, LabNewer, LabReadOnly, UsageError
-from kernel_lab.engine.lab import EngineLock, LabConfig, create_lab, engine_pid, open_lab
+from kernel_lab.engine.errors import DiskFull, LabBusy, LabFolderError, LabNewer, LabReadOnly, UsageError
+from kernel_lab.engine.lab import EngineLock, LabConfig, create_lab, engine_pid, open_lab, resolve_lab
 from kernel_lab.engine.ledger import lock
 from kernel_lab.engine.ledger.store import Ledger
 from ledger_data import created, life, sources
@@ -159,6 +160,32 @@ def test_wrong_settings_are_named_with_file_and_line(tmp_path: Path, text: str, 
     with pytest.raises(UsageError, match=said) as told:
         labs.read_config(tmp_path)
     assert told.value.exit_status == 2
+
+
+def test_settings_nested_without_end_are_told(tmp_path: Path) -> None:
+    create_lab(tmp_path / "a", LabConfig("rtx3060")).close()
+    (tmp_path / "a" / "lab.toml").write_text("gpu = " + "[" * 100_000)
+    with pytest.raises(UsageError, match="is not TOML"):
+        open_lab(tmp_path / "a")
+
+
+def test_a_lock_that_finds_no_space_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskFull, match="free some space"):
+        EngineLock(tmp_path).acquire()
+    monkeypatch.undo()
+    with EngineLock(tmp_path):
+        assert engine_pid(tmp_path) == os.getpid()
+
+
+def test_a_name_too_long_for_a_path_is_no_lab(own_world: Path) -> None:
+    with pytest.raises(UsageError, match="there is no lab"):
+        resolve_lab("x" * 5000)
+    with pytest.raises(LabReadOnly, match="name another folder"):
+        create_lab(own_world / ("x" * 5000), LabConfig("rtx3060"))
 
 
 def test_settings_that_are_no_text_are_told(tmp_path: Path) -> None:

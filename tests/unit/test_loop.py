@@ -198,6 +198,25 @@ def test_a_veto_falls_back_to_the_last_clean_champion_and_holds_what_was_built_o
     lab.ledger.verify()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.Veto(10**30, "x"),
+        c.Keep(-(10**30)),
+        c.Say("x", "from", 10**30),
+        c.Say(None),  # type: ignore[arg-type]
+        c.Approve(None),  # type: ignore[arg-type]
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused_and_never_met_again(tmp_path: Path, command: Any) -> None:
+    lab = make_lab(tmp_path / "lab")
+    run(lab, Script([]))
+    number = lab.ledger.send(command, "person")
+    make_loop(lab, Script([])).control.obey(number, command, "person")
+    assert (lab.ledger.command_result(number) or "").startswith("refused: ")
+    assert lab.ledger.pending_commands() == []
+
+
 async def answering(lab: Lab, loop: Loop, answers: Sequence[c.Command]) -> Any:
     waiting = list(answers)
     running = asyncio.create_task(loop.run())
