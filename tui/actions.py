@@ -56,6 +56,8 @@ class Situation:
     shown_status: str = ""
     has_source: bool = False
     """The experiment shown has a candidate."""
+    ideas: int = 0
+    """Ideas that still count."""
     by_hand: bool = False
     """Proposer `manual` waits for the person to change its copy of the champion."""
     lab_selected: bool = False
@@ -154,6 +156,10 @@ def _waiting(now: Situation) -> str | None:
     return None if now.waiting else "nothing needs you"
 
 
+def _ideas(now: Situation) -> str | None:
+    return _engine(now) or (None if now.ideas else "nobody said anything that still counts")
+
+
 def _startable(now: Situation) -> str | None:
     return now.missing or None
 
@@ -232,6 +238,7 @@ ACTIONS: tuple[Action, ...] = (
         60,
         ("experiment",),
     ),
+    Action("ideas", ("I",), "ideas", "See the ideas that still count, and take one back.", "live", _ideas, 6),
     Action(
         "pause",
         ("space",),

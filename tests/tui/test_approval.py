@@ -70,6 +70,22 @@ async def test_an_approval_of_a_text_that_changed_is_refused(
     assert lab.ledger.open_questions()[0].experiment == number
 
 
+async def test_what_is_out_of_sight_is_shown_before_it_can_be_approved(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    number = asked(lab)
+    async with cockpit(lab.folder, size=(80, 24)) as driver:
+        await driver.press("5")
+        await driver.pilot.pause(0.7)
+        await driver.press("a")
+        await driver.told("look at it, then answer")
+        assert driver.screen.query_one("#proposal").display and sent == []
+        await driver.pilot.pause(0.7)
+        await driver.press("a")
+        await driver.told("is approved")
+        assert sent == [Approve(number, lab.sha(number))]
+
+
 async def test_reject_asks_for_a_reason_and_sends_it(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:

@@ -131,6 +131,23 @@ async def test_a_veto_has_a_category_and_a_reason(
         assert "vetoed by you" in driver.text("#section") and "bug: wrong" in driver.text("#section")
 
 
+async def test_a_veto_with_the_mouse_alone_but_for_the_words(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    number = kept(lab)
+    async with cockpit(lab.folder) as driver:
+        await driver.pilot.click("#history", offset=(10, 1), times=2)
+        await driver.on("ExperimentScreen")
+        await driver.until(lambda: "v veto" in driver.text("#keys"))
+        await driver.pilot.click("#keys", offset=(driver.text("#keys").index("v veto") + 2, 0))
+        await driver.on("ReasonDialog")
+        await driver.press(*"no")
+        await driver.pilot.click("#dialog-kind", offset=(3, 0))
+        await driver.pilot.click("#dialog-keys", offset=(2, 0))
+        await driver.until(lambda: sent)
+        assert sent == [Veto(number, "no", "bug")]
+
+
 async def test_a_vetoed_win_can_be_kept_again(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:

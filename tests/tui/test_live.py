@@ -6,8 +6,9 @@ import pytest
 from cockpit_driver import Cockpit
 from fake_lab import FakeEngine, FakeLab
 from kernel_lab.engine import events as e
-from kernel_lab.engine.commands import Command, Kill, Pause, Resume, Say, SetMode, Stop
+from kernel_lab.engine.commands import Command, Kill, Pause, Resume, Say, SetMode, Stop, Withdraw
 from kernel_lab.engine.facts import Check, Reason
+from kernel_lab.tui.screens.dialogs import ChoiceTable
 from kernel_lab.tui.widgets.chart import Chart
 from kernel_lab.tui.widgets.history import History
 
@@ -319,6 +320,22 @@ async def test_an_idea_goes_to_whom_it_is_for(
         Say("this", "from", lab.last),
     ]
     assert [idea.text for idea in lab.ledger.ideas()][:1] == ["first\nsecond"]
+
+
+async def test_an_idea_can_be_taken_back(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    lab.write(e.IdeaSaid(1, "first", "always", None, "you"), e.IdeaSaid(2, "second", "from", 1, "you"))
+    async with cockpit(lab.folder) as driver:
+        await driver.press("I")
+        await driver.on("ChoiceDialog")
+        assert [choice.label for choice in driver.screen.query_one(ChoiceTable).choices] == [
+            "idea 1, always",
+            "idea 2, from #1",
+        ]
+        await driver.press("2")
+        await driver.told("idea 2 is withdrawn")
+        assert sent == [Withdraw(2)]
 
 
 async def test_search_offers_what_to_do_with_an_idea_and_keeps_it(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kernel_lab.tui import theme
+from kernel_lab.tui import actions, theme
 from kernel_lab.tui.text import fit, one_line, wrapped
-from kernel_lab.tui.widgets.bars import Bar
+from kernel_lab.tui.widgets.bars import Bar, KeyBar
 from kernel_lab.tui.widgets.idea_box import TextBox
 from kernel_lab.tui.widgets.pane import Builder, Lines
 from kernel_lab.tui.widgets.table import Table
@@ -16,6 +16,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+
+BOX_KEYS = ("box_send", "box_newline", "box_leave")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +130,12 @@ class ReasonDialog(ModalScreen[Reason | None]):
             box.border_title = Text(fit(one_line(self._title), 70))
             yield Bar(id="dialog-kind")
             yield TextBox(id="dialog-box", placeholder="why? The next proposal reads it.")
-            yield Bar(id="dialog-keys")
+            yield KeyBar(id="dialog-keys")
 
     def on_mount(self) -> None:
         self.query_one("#dialog-kind").display = bool(self._categories)
-        keys = "enter sends   ctrl+j new line   esc cancels"
-        self.query_one("#dialog-keys", Bar).show([Text.styled(keys, theme.LABEL)])
+        shown = [(action, None) for action in actions.in_scopes(["box"]) if action.id in BOX_KEYS]
+        self.query_one(KeyBar).show_actions(shown, actions.Situation())
         self._draw()
         self.query_one(TextBox).focus()
 
@@ -143,6 +145,10 @@ class ReasonDialog(ModalScreen[Reason | None]):
             chosen = index == self._category
             line.append(f" {category.replace('_', ' ')} ", theme.ALERT if chosen else theme.LABEL)
         self.query_one("#dialog-kind", Bar).show([line])
+
+    def on_key_bar_pressed(self, event: KeyBar.Pressed) -> None:
+        event.stop()
+        self.query_one(TextBox).press(event.action_id)
 
     def on_text_box_scope_asked(self, event: TextBox.ScopeAsked) -> None:
         event.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kernel_lab.engine.ledger.views import OpenQuestion
 from kernel_lab.tui import bindings, live_text
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.diffs import Diff
@@ -226,9 +227,19 @@ class LiveScreen(SteeringScreen):
 
     # ---- actions
 
+    @property
+    def shown_question(self) -> OpenQuestion | None:
+        """The open question about the newest experiment, if its proposal or diff is in sight."""
+        if not self._box("proposal").display and not self._box("diff").display:
+            return None
+        return super().shown_question
+
     def look_first(self) -> None:
-        self.do_look()
-        self.tell("this is what is asked: answer here")
+        if super().shown_question is not None:
+            self.show_region("proposal")
+        else:
+            self.do_look()
+        self.tell("this is what is asked: look at it, then answer")
 
     def show_again(self) -> None:
         self.session.feed.begin_anew()

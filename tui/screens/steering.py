@@ -16,8 +16,11 @@ from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.lab_session import LabSession
 from kernel_lab.tui.screens.base import PlaceScreen
 from kernel_lab.tui.screens.dialogs import Choice, ChoiceDialog, Reason, ReasonDialog
+from kernel_lab.tui.text import one_line
 from kernel_lab.tui.widgets.idea_box import IdeaBox, TextBox
 
+IDEA_KEYS = "123456789abcdef"
+IDEAS_LISTED = len(IDEA_KEYS)
 SHOWN = {"ask": "every proposal asks", "wins": "only wins ask", "auto": "only holds ask"}
 
 
@@ -57,6 +60,7 @@ class SteeringScreen(PlaceScreen):
             shown=detail.experiment if detail else None,
             shown_status=(row.status if row else detail.status) if detail else "",
             has_source=bool(detail and detail.source_sha),
+            ideas=sum(idea.waiting for idea in model.ideas),
             by_hand=self.copy_by_hand() is not None,
         )
 
@@ -277,6 +281,24 @@ class SteeringScreen(PlaceScreen):
             self.tell(f"the candidate could not be saved ({error.strerror})", "error")
             return
         self.tell(f"saved as inbox/idea_{number}.py in the lab: proposer `folder` judges it", "warning")
+
+    def do_ideas(self) -> None:
+        """What people said that still counts; one can be taken back."""
+        waiting = [idea for idea in self.session.model.ideas if idea.waiting][:IDEAS_LISTED]
+        choices = [
+            Choice(
+                IDEA_KEYS[index],
+                f"idea {idea.id}, {f'from #{idea.from_experiment}' if idea.scope == 'from' else idea.scope}",
+                one_line(idea.text, 200),
+            )
+            for index, idea in enumerate(waiting)
+        ]
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self.send(c.Withdraw(waiting[IDEA_KEYS.index(key)].id))
+
+        self.app.push_screen(ChoiceDialog("Take back which idea?", choices), chosen)
 
     def on_text_box_typed(self, event: TextBox.Typed) -> None:
         event.stop()
