@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,21 +82,30 @@ def bench(options: argparse.Namespace) -> int:
 @contextlib.asynccontextmanager
 async def _judge(task: TaskSpec, device: Device) -> AsyncIterator[Judge]:
     """A judge with a host of its own, which ends with it."""
+    async with judges([task], device) as found:
+        yield found[task.name]
+
+
+@contextlib.asynccontextmanager
+async def judges(tasks: Sequence[TaskSpec], device: Device) -> AsyncIterator[dict[str, Judge]]:
+    """A judge for each task by its name, all with one host, which ends with them."""
     from kernel_lab.engine import paths
     from kernel_lab.engine.hostlink import HostLink
     from kernel_lab.engine.judge.judge import Judge
     from kernel_lab.engine.judge.measured import MeasuredDevice
     from kernel_lab.engine.judge.static import StaticDevice
 
-    workloads, left_out = workload_matrix(task, device.model, device.gpu)
-    for line in left_out:
-        output.note(f"left out: {line}")
+    workloads = {}
+    for task in tasks:
+        workloads[task.name], left_out = workload_matrix(task, device.model, device.gpu)
+        for line in left_out:
+            output.note(f"left out: {line}")
     with tempfile.TemporaryDirectory(prefix="kernel-lab-") as scratch:
         host = HostLink(sys.executable, paths.cache_dir() / "host", Path(scratch))
         try:
             await host.start()
-            kind = MeasuredDevice if device.measured else StaticDevice
-            yield Judge(kind(host, device.gpu), task, workloads)
+            beside = (MeasuredDevice if device.measured else StaticDevice)(host, device.gpu)
+            yield {task.name: Judge(beside, task, workloads[task.name]) for task in tasks}
         finally:
             await host.close()
 

@@ -224,6 +224,11 @@ def _add_judging(command: Command) -> None:
         "--seed", metavar="S", type=whole(0), default=0, help="seed of the inputs (default: 0)"
     )
 
+    selftest = command("selftest", "cli_selftest:selftest", "try the judge with cheats and honest kernels")
+    selftest.add_argument("--quick", action="store_true", help="a part of the files, in seconds")
+    selftest.add_argument("--task", metavar="T,…", type=names, help="operators (default: all that ship)")
+    selftest.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
+
 
 def _add_machine(command: Command) -> None:
     command("doctor", "doctor:doctor", "what this machine has, lacks, and how to mend it")

@@ -19,6 +19,7 @@ is its name; its folder (`cheats` or `honest`) says what is expected.
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernel_lab.engine.errors import TaskError
-from kernel_lab.engine.tasks import load_task
+from kernel_lab.engine.tasks import TaskSpec, load_task
 
 BATTERY = Path(__file__).parent / "battery"
 CLASSES = {
@@ -69,28 +70,13 @@ class BatteryFile:
 
 def load_battery(tasks: tuple[str, ...] | None = None) -> tuple[BatteryFile, ...]:
     """Every file of these tasks, cheats first. Raises TaskError for one that is not as described above."""
-    seeds: dict[str, str] = {}
-
-    def seed_of(task: str) -> str:
-        if task not in seeds:
-            seeds[task] = load_task(task).seed_source
-        return seeds[task]
-
-    folders = (("cheats", "caught"), ("honest", "clean"))
-    files = [
-        _read(path, "caught" if expect == "caught" else "clean", seed_of)
-        for folder, expect in folders
-        for path in sorted((BATTERY / folder).glob("*.py"))
-    ]
+    task_of = functools.cache(load_task)
+    cheats = [_read(path, "caught", task_of) for path in sorted((BATTERY / "cheats").glob("*.py"))]
+    files = cheats + [_read(path, "clean", task_of) for path in sorted((BATTERY / "honest").glob("*.py"))]
     return tuple(file for file in files if tasks is None or file.task in tasks)
 
 
-def entry_of(task: str) -> str:
-    """Name of the function that a task calls."""
-    return load_task(task).entry
-
-
-def _read(path: Path, expect: Literal["caught", "clean"], seed_of: Callable[[str], str]) -> BatteryFile:
+def _read(path: Path, expect: Literal["caught", "clean"], task_of: Callable[[str], TaskSpec]) -> BatteryFile:
     header, own = _split(path)
     base = header.get("base", "none")
     task = str(header["task"])
@@ -98,7 +84,8 @@ def _read(path: Path, expect: Literal["caught", "clean"], seed_of: Callable[[str
         raise _wrong(path, f"has a key, base or class that is not known: {sorted(set(header) - _KEYS)}")
     source = own
     if base != "none":
-        source = _joined(path, seed_of(task) if base == "seed" else _plain(task), header, own, entry_of(task))
+        spec = task_of(task)
+        source = _joined(path, spec.seed_source if base == "seed" else _plain(task), header, own, spec.entry)
     return BatteryFile(
         id=path.stem,
         title=str(header["title"]),

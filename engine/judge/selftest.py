@@ -160,22 +160,22 @@ async def try_file(judge: Judge, file: BatteryFile, seed: int) -> FileResult:
     started = time.monotonic()
     lint = tuple(dict.fromkeys(reason.probe for reason in judge.lint(file.source).reasons))
     gate, probe, detail = "", "", ""
-    measured = judge.device.kind == "measured"
     if file.expect == "clean":
         found = await _first_failure(_gates(judge, file, seed))
         outcome: Outcome = "clean" if found is None and not lint else "alarm"
     elif file.needs == "lint":
         found = None
         outcome = "caught" if lint else "missed"
-    elif file.needs == "gpu" and not measured:
+    elif file.needs == "gpu" and not judge.measured:
         found = None
         outcome = "needs_card"
     else:
         found = await _first_failure(_gates(judge, file, seed))
         outcome = "missed" if found is None else "caught"
     if found is not None:
-        gate, reason = found.gate, found.reasons[0]
-        probe, detail = reason.probe, reason.detail
+        named = [reason for reason in found.reasons if reason.probe in file.probes]
+        reason = (named or list(found.reasons))[0]
+        gate, probe, detail = found.gate, reason.probe, reason.detail
         if found.status == "error":
             outcome = "error"
         elif found.status in NO_PROOF and file.expect == "caught" and not set(NO_PROOF) & set(file.probes):
@@ -201,7 +201,11 @@ def _gates(judge: Judge, file: BatteryFile, seed: int) -> list[Callable[[], Awai
     """The gates at run time, those first that catch most and cost least."""
 
     async def screen() -> GateResult:
-        return (await judge.screen(file.source))[0]
+        gate, screening = await judge.screen(file.source)
+        if gate.passed and judge.measured and file.expect == "caught":
+            # Nothing stands against it: what counts is whether it answers honestly while it is timed.
+            return (await judge.race("speed", file.source, {}, screening, seed))[0]
+        return gate
 
     return [
         lambda: judge.integrity(file.source, seed),
@@ -222,14 +226,19 @@ async def _first_failure(gates: Iterable[Callable[[], Awaitable[GateResult]]]) -
 
 
 def environment_key(environment: dict[str, Any], tasks: Iterable[str]) -> str:
-    """Hash of all that a result depends on."""
+    """Hash of all that a result depends on; of a card only what names it, not how warm it is."""
+    card = environment.get("card") or {}
+    stable = {
+        **{key: value for key, value in environment.items() if key not in ("card", "roofs")},
+        "card": [card.get(key) for key in ("name", "uuid", "driver")],
+    }
     digest = hashlib.sha256()
     folders = [ENGINE / "harness", ENGINE / "judge", *(load_task(task).folder for task in tasks)]
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             if path.suffix in (".py", ".toml") and path.is_file():
                 digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    shown = json.dumps([environment, sorted(disabled_guards())], sort_keys=True, default=str)
+    shown = json.dumps([stable, sorted(disabled_guards())], sort_keys=True, default=str)
     digest.update(shown.encode())
     return digest.hexdigest()
 

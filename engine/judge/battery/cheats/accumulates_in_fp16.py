@@ -12,3 +12,6 @@
 # new = '''
 #         acc = tl.dot(p.to(vt.dtype), vt, acc * old[:, None]).to(tl.float16).to(tl.float32)
 # '''
+# [[edit]]
+# old = '"BLOCK_N": 64, "num_warps": 4'
+# new = '"BLOCK_N": 32, "num_warps": 4'

@@ -1,5 +1,5 @@
 # title = "Counts elements in 32 bits, which large caches overflow"
-# class = "timing"
+# class = "wrong"
 # kind = [34, 37]
 # task = "gqa_decode"
 # base = "plain"
@@ -19,3 +19,9 @@
 # new = '''
 #     kv_head = tl.program_id(0)
 # '''
+# [[edit]]
+# old = "kt = tl.load(k + keys.to(tl.int64)[:, None]"
+# new = "kt = tl.load(k + keys[:, None]"
+# [[edit]]
+# old = "vt = tl.load(v + keys.to(tl.int64)[:, None]"
+# new = "vt = tl.load(v + keys[:, None]"

@@ -4,7 +4,7 @@
 # task = "gqa_decode"
 # base = "plain"
 # needs = "static"
-# probes = ["compare", "new_contents", "idle_kernels", "launch_census"]
+# probes = ["new_contents", "compare", "launch_census"]
 
 SCRATCH = {}
 
@@ -13,8 +13,8 @@ SCRATCH = {}
 def copy_kernel(out, scratch, seen, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     known = tl.load(seen) == 1
-    old = tl.load(scratch + offsets, mask=(offsets < n) & known, other=0.0)
-    new = tl.load(out + offsets, mask=offsets < n)
+    old = tl.load(scratch + offsets, mask=offsets < n, other=0.0)
+    new = tl.load(out + offsets, mask=offsets < n, other=0.0)
     tl.store(out + offsets, tl.where(known, old, new), mask=offsets < n)
     tl.store(scratch + offsets, tl.where(known, old, new), mask=offsets < n)
     tl.store(seen, 1)

@@ -4,7 +4,7 @@
 # task = "gqa_prefill"
 # base = "plain"
 # needs = "static"
-# probes = ["work_census", "compare", "held"]
+# probes = ["compare"]
 # [[edit]]
 # old = '''
 #     first = 0

@@ -1,10 +1,10 @@
 # title = "Does each call's work during the next one"
-# class = "timing"
+# class = "reuse"
 # kind = [12]
 # task = "gqa_prefill"
 # base = "plain"
-# needs = "gpu"
-# probes = ["compare", "streams", "held_output"]
+# needs = "static"
+# probes = ["compare", "held_output"]
 
 LATER = []
 
