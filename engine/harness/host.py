@@ -33,8 +33,9 @@ import sandbox  # noqa: E402 (its folder is put on the path above)
 from cardcheck import checked  # noqa: E402
 from cardjobs import card, roofs  # noqa: E402
 from cardtime import race  # noqa: E402
-from children import Failed, Lost, Nursery  # noqa: E402
+from children import Failed, Lost  # noqa: E402
 from jobs import Answer, Job, Versions  # noqa: E402
+from nursery import Nursery  # noqa: E402
 from screen import screen  # noqa: E402
 from store import Store, key_of, source_hash  # noqa: E402
 from wire import LINE_LIMIT, one_line  # noqa: E402

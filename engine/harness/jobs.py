@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from children import OUTPUT_TAIL_BYTES, Child, Failed, Nursery
+from children import OUTPUT_TAIL_BYTES, Child, Failed
+from nursery import Nursery
 from store import Store
 
 HOST_MEMORY_BYTES = 6 << 30

@@ -288,8 +288,8 @@ FALLBACKS = [
         "many_children",
         "crash or timeout",
     ),
-    (("seccomp", "pid_namespace", "mount_namespace", "network_namespace"), "stubborn_child", "timeout"),
-    (("landlock", "mount_namespace", "limits", "no_privileges"), "endless_call", "timeout"),
+    (("seccomp", "pid_namespace", "mount_namespace", "landlock"), "stubborn_child", "timeout"),
+    (("seccomp", "pid_namespace", "mount_namespace", "landlock"), "endless_call", "timeout"),
 ]
 
 
@@ -341,6 +341,30 @@ async def test_a_killed_host_takes_everything_with_it(tmp_path: Path, layers: tu
         # The next call starts a host, which clears away what the dead one left.
         await host.start()
         assert [path.name for path in host.log_path.parent.glob("host-*")] == [f"host-{host.pid}"]
+
+
+@pytest.mark.parametrize("oldest", [True, False])
+async def test_a_zygote_that_dies_is_replaced(link: HostLink, oldest: bool) -> None:
+    assert link.pid is not None
+    nest = min(below(link.pid))
+    for pid in [nest] if oldest else below(nest):
+        os.kill(pid, signal.SIGKILL)
+    await asyncio.sleep(0.2)
+    result = await check(link, honest(), CASES[:1])
+    assert result.outcome == "ok", result.detail
+
+
+async def test_a_job_that_is_killed_while_it_starts_leaves_nothing(link: HostLink) -> None:
+    assert link.pid is not None
+    resident = below(link.pid)
+    for delay in (0.0, 0.005, 0.02, 0.05, 0.1, 0.2):
+        job = asyncio.create_task(check(link, misbehaving("endless_call"), CASES[:1]))
+        await asyncio.sleep(delay)
+        await link.kill_job()
+        assert (await job).outcome == "cancelled"
+        assert (await check(link, honest(), CASES[:1])).outcome == "ok"
+    await asyncio.sleep(0.5)
+    await nothing_left(link, resident)
 
 
 async def test_a_killed_engine_takes_its_host_with_it(tmp_path: Path) -> None:
