@@ -86,7 +86,8 @@ class SelftestReport:
 
     @property
     def honest(self) -> int:
-        return sum(result.group == "honest" for result in self.results)
+        """Honest kernels that this device can run."""
+        return sum(result.group == "honest" and result.outcome != "needs_card" for result in self.results)
 
     @property
     def need_card(self) -> int:
@@ -160,18 +161,18 @@ async def try_file(judge: Judge, file: BatteryFile, seed: int) -> FileResult:
     started = time.monotonic()
     lint = tuple(dict.fromkeys(reason.probe for reason in judge.lint(file.source).reasons))
     gate, probe, detail = "", "", ""
-    if file.expect == "clean":
-        found = await _first_failure(_gates(judge, file, seed))
-        outcome: Outcome = "clean" if found is None and not lint else "alarm"
-    elif file.needs == "lint":
-        found = None
-        outcome = "caught" if lint else "missed"
-    elif file.needs == "gpu" and not judge.measured:
-        found = None
+    found: GateResult | None = None
+    outcome: Outcome
+    if file.needs == "gpu" and not judge.measured:
         outcome = "needs_card"
+    elif file.needs == "lint":
+        outcome = "caught" if lint else "missed"
     else:
         found = await _first_failure(_gates(judge, file, seed))
-        outcome = "missed" if found is None else "caught"
+        if file.expect == "clean":
+            outcome = "clean" if found is None and not lint else "alarm"
+        else:
+            outcome = "missed" if found is None else "caught"
     if found is not None:
         named = [reason for reason in found.reasons if reason.probe in file.probes]
         reason = (named or list(found.reasons))[0]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernel_lab.engine.hostlink import HostLink
 
 SCREEN_DEADLINE_S = {"load": 20.0, "compile": 90.0}
-CHECK_DEADLINE_S = {"load": 20.0, "case": 30.0}
+CHECK_DEADLINE_S = {"load": 20.0, "case": 60.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 # title = "Block pointers that advance, and a grid of three axes"
 # class = "honest"
 # task = "gqa_prefill"
-# needs = "static"
+# needs = "gpu"
 
 import torch
 import triton
