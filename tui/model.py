@@ -75,6 +75,7 @@ class LabModel:
     def apply(self, update: Update) -> frozenset[Part]:
         """Take an update in; the parts that changed."""
         parts: set[Part] = set()
+        self.changed_rows = []
         if update.reset:
             self._reset()
             parts |= ALL_PARTS
@@ -85,7 +86,6 @@ class LabModel:
             if update.view.champions != champions:
                 self._redo_rows({*champions.values(), *update.view.champions.values()})
                 parts |= {"rows", "scores"}
-        self.changed_rows = []
         if update.rows:
             parts |= self._take_rows(update.rows)
         if update.now is not None and update.now != self.now:

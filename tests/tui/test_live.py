@@ -47,6 +47,7 @@ async def test_what_happens_shows_up_without_a_key(
         row = driver.text("#history").splitlines()[1]
         assert row.startswith(f"*#{number}\tdecode\tkeep\t1.05×")
         assert "Fold the scale into q" in row
+        await driver.until(lambda: "*#1\t" not in driver.text("#history"), "the seed is no champion any more")
         assert f"{number}\tgqa_decode\tkeep\t" in driver.text("#chart")
 
 
