@@ -63,9 +63,7 @@ class TrialRound:
         self.proposed_us = proposed_us
         self.budget = budget
         self.on_trial = on_trial
-        self.space = {
-            bucket: space for bucket, space in proposed.trial_space.items() if judge.workloads_of([bucket])
-        }
+        self.space = _ordered(proposed.trial_space, candidate, judge)
         # A search edits nothing but CONFIG: then the parent's own values are a setting of this candidate too.
         self.same_code = with_config(candidate, parent.config) == with_config(parent, parent.config)
         self.settlers = {
@@ -160,6 +158,28 @@ class TrialRound:
         if self.same_code and not changed:
             reasons = (Reason("trials", "no_gain", _no_gain(tried)),)
         return Settled(source, settled.sha, tried, reasons)
+
+
+def _ordered(
+    trial_space: Mapping[str, Mapping[str, Sequence[Any]]], candidate: Candidate, judge: Judge
+) -> dict[str, dict[str, Sequence[Any]]]:
+    """Buckets with workloads, the heaviest first, and their tunables as SPACE has them.
+
+    A ledger keeps no order of keys, and an experiment that is resumed must try the same settings.
+    """
+    weight = {
+        bucket: sum(float(workload["weight"]) for workload in judge.workloads_of([bucket]))
+        for bucket in trial_space
+    }
+    at = {name: number for number, name in enumerate(candidate.space)}
+    return {
+        bucket: {
+            name: trial_space[bucket][name]
+            for name in sorted(trial_space[bucket], key=lambda name: (at.get(name, len(at)), name))
+        }
+        for bucket in sorted(trial_space, key=lambda bucket: (-weight[bucket], bucket))
+        if weight[bucket] > 0
+    }
 
 
 def _no_gain(tried: int) -> str:

@@ -13,7 +13,7 @@ from fake_device import FakeDevice
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.candidate import parse, with_config
 from kernel_lab.engine.errors import HostDied, UsageError
-from kernel_lab.engine.events import Event, IdeaUsed, encode
+from kernel_lab.engine.events import Event, IdeaUsed, TrialFinished, encode
 from kernel_lab.engine.facts import Prediction, Reason
 from kernel_lab.engine.lab import Lab, LabConfig, create_lab, open_lab
 from kernel_lab.engine.ledger.store import Ledger
@@ -32,6 +32,7 @@ class Script:
 
     def __init__(self, steps: Sequence[Any]) -> None:
         self.steps = steps
+        self.trial_space: dict[str, dict[str, list[Any]]] = {"long": {"BLOCK_N": [32, 64, 128]}}
         self.requests: list[ProposalRequest] = []
 
     async def propose(self, request: ProposalRequest, say: Say) -> Proposal | Exhausted | Refusal:
@@ -55,7 +56,7 @@ class Script:
             hypothesis="it helps",
             prediction=Prediction(5.0, "tensor"),
             lever=next(iter(step)),
-            trial_space={"long": {"BLOCK_N": [32, 64, 128]}},
+            trial_space=self.trial_space,
             ideas=_ideas(request),
         )
 
@@ -354,6 +355,32 @@ def test_a_kill_at_every_recorded_step_changes_nothing_in_the_end(tmp_path: Path
     assert kills > 60
     assert story(lab.ledger) == expected
     lab.ledger.verify()
+
+
+def test_a_kill_before_the_trials_does_not_change_their_order(tmp_path: Path) -> None:
+    tiles: dict[str, list[Any]] = {"num_stages": [2, 3], "BLOCK_N": [32, 64, 128], "BLOCK_M": [64, 128]}
+    script = Script([{"SKIP": True}])
+    script.trial_space = {"short": tiles, "long": tiles, "chunk": tiles}
+    whole = make_lab(tmp_path / "whole" / "lab", trials=7)
+    run(whole, script)
+    names = [name for name, _ in story(whole.ledger)]
+    assert names.count("trial_finished") == 7
+
+    append = Ledger.append
+
+    def dying(self: Ledger, events: Sequence[Event], **rest: Any) -> Any:
+        if any(isinstance(event, TrialFinished) for event in events):
+            raise Killed
+        return append(self, events, **rest)
+
+    lab = make_lab(tmp_path / "killed" / "lab", trials=7)
+    lab.ledger.append = dying.__get__(lab.ledger)  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        run(lab, script)
+    lab.close()
+    lab = open_lab(lab.path)
+    run(lab, script)
+    assert story(lab.ledger) == story(whole.ledger)
 
 
 def test_a_host_that_dies_costs_no_step(tmp_path: Path) -> None:
