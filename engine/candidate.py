@@ -35,6 +35,9 @@ MAX_BUCKETS = 64
 MAX_TEXT_VALUE = 100
 LINE_LENGTH = 110
 
+_ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+"""How Python finds the encoding of a file, in a comment of its first two lines (PEP 263)."""
+
 REST = "*"
 """The bucket whose values hold wherever a bucket does not say otherwise."""
 
@@ -163,6 +166,17 @@ def read_candidate_file(path: str | Path) -> str:
 # ---- the syntax tree ------------------------------------------------------------------------------
 
 
+def _check_encoding(source: str) -> None:
+    """Refuse a declared encoding but UTF-8: Python would run another text than the one that is judged."""
+    for number, line in enumerate(re.split("\r\n|\r|\n", source.removeprefix("\ufeff"), maxsplit=2)[:2], 1):
+        declared = _ENCODING.match(line)
+        if declared and declared[1].lower().replace("_", "-") not in ("utf-8", "utf8"):
+            raise CandidateInvalid(
+                f"line {number} declares the encoding {_short(declared[1])!r}; save the file as UTF-8 and "
+                "remove the declaration"
+            )
+
+
 def parse_tree(source: str) -> ast.Module:
     """The syntax tree of a candidate's text, bounded in size and depth. Raises CandidateInvalid."""
     if "\0" in source:
@@ -175,6 +189,7 @@ def parse_tree(source: str) -> ast.Module:
         raise CandidateInvalid("the candidate is over 1 MB; a candidate is one short Python file: shorten it")
     if not source.strip():
         raise CandidateInvalid("the candidate is empty; start from the champion's file")
+    _check_encoding(source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -69,6 +69,10 @@ def test_reads_space_config_and_the_values_of_a_bucket() -> None:
         ("x = 1\0", "NUL"),
         ("x = '\ud800'", "surrogates"),
         ("#" * 1_000_001, "1 MB"),
+        ("# -*- coding: raw_unicode_escape -*-\n" + SOURCE, "line 1 declares the encoding"),
+        ("#!x\r \f# vim:fileencoding=utf-7\r" + SOURCE, "'utf-7'"),
+        ("\n# encoding=unicode_escape\n" + SOURCE, "line 2 declares"),
+        ("\ufeff# coding:latin-1\n" + SOURCE, "latin-1"),
         (replaced("def attention", "def attention attention"), "syntax error: line 8"),
         ("x = " + "(" * 5_000, "syntax error"),
         ("x = " + "-" * 100_000 + "1", "nested"),
@@ -109,6 +113,13 @@ def test_reads_space_config_and_the_values_of_a_bucket() -> None:
 )
 def test_what_is_no_candidate_is_refused_with_the_remedy(source: str, words: str) -> None:
     assert words in refused(source)
+
+
+@pytest.mark.parametrize(
+    "first", ["# -*- coding: UTF-8 -*-", "# coding=utf_8", "# coding first\n#\n# coding: utf-7"]
+)
+def test_an_encoding_that_changes_nothing_may_stand(first: str) -> None:
+    parse(f"{first}\n{SOURCE}", "attention")
 
 
 def test_an_entry_may_have_defaults_and_take_other_keywords() -> None:
