@@ -22,6 +22,7 @@ from kernel_lab.tui.widgets.idea_box import IdeaBox, TextBox
 IDEA_KEYS = "123456789abcdef"
 IDEAS_LISTED = len(IDEA_KEYS)
 SHOWN = {"ask": "every proposal asks", "wins": "only wins ask", "auto": "only holds ask"}
+MODE_KEYS = {"a": "ask", "w": "wins", "u": "auto"}
 
 
 class SteeringScreen(PlaceScreen):
@@ -332,12 +333,11 @@ class SteeringScreen(PlaceScreen):
         mode = view.mode if view else ""
         following = MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
 
-        choices = [Choice(name[0], name, SHOWN[name]) for name in MODES]
+        choices = [Choice(key, name, SHOWN[name]) for key, name in MODE_KEYS.items()]
 
         def chosen(key: str | None) -> None:
-            for name in MODES:
-                if key == name[0]:
-                    self.send(c.SetMode(name))
+            if key is not None:
+                self.send(c.SetMode(MODE_KEYS[key]))
 
         self.app.push_screen(
             ChoiceDialog(f"Who decides? Now: {mode}; next in turn: {following}", choices), chosen
