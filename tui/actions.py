@@ -402,10 +402,10 @@ ACTIONS: tuple[Action, ...] = (
         "everywhere",
         bar=5,
     ),
-    Action("help", ("question_mark", "f1"), "help", "Show the keys of this screen.", "everywhere", bar=8),
+    Action("help", ("question_mark", "f1"), "help", "Show the keys of this screen.", "everywhere", bar=29),
     Action("palette", ("ctrl+p",), "palette", "Find an action by its name.", "everywhere"),
     Action("screenshot", ("f12",), "screenshot", "Save the screen as an SVG file.", "everywhere"),
-    Action("leave", ("q",), "leave", "Leave; a running engine goes on.", "everywhere", bar=7),
+    Action("leave", ("q",), "leave", "Leave; a running engine goes on.", "everywhere", bar=28),
     # Always.
     Action("leave_always", ("ctrl+q",), "leave", "Leave; a running engine goes on.", "always"),
     Action(
