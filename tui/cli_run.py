@@ -29,6 +29,7 @@ from kernel_lab.engine.proposers.base import LATER, NAMES
 from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import DEFAULT_PROPOSER, DEFAULT_TASKS, HEADLESS_BUDGET, Device, choose_device
+from kernel_lab.tui.sources import recordings
 
 LIMITS = ("budget", "trials", "hours", "usd", "tokens")
 DEFINING = ("gpu", "model", "task", "proposer", "from_file", "seed")
@@ -92,7 +93,8 @@ def open_lab_screen(options: argparse.Namespace) -> int:
 def replay(options: argparse.Namespace) -> int:
     """Play a recorded lab; as JSON every recorded event at once."""
     named = Path(options.lab).expanduser()
-    path = named if named.is_file() else resolve_lab(options.lab)
+    shipped = {source.name: source.path for source in recordings()}
+    path = named if named.is_file() else shipped.get(options.lab) or resolve_lab(options.lab)
     if options.json:
         from kernel_lab.engine.ledger.store import DATABASE
         from kernel_lab.tui.headless import print_event

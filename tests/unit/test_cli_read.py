@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel_lab.engine.lab import open_lab
-from kernel_lab.tui import output
+from kernel_lab.engine.ledger.store import Ledger
+from kernel_lab.tui import output, sources
 
 KernelLab = Callable[..., Any]
 
@@ -144,6 +146,17 @@ def test_open_and_replay_as_json_are_the_events(kernel_lab: KernelLab, recorded_
     assert all(isinstance(event["time"], float) for event in events)
     assert kernel_lab("open", "--json").out == kernel_lab("replay", "lab", "--json").out
     assert kernel_lab("replay", recorded_lab / "lab.db", "--json").out.count("\n") == len(events)
+
+
+@pytest.mark.parametrize("name", ["rtx3060-decode", "h200-decode"])
+def test_shipped_recordings_are_whole_and_play_by_name(kernel_lab: KernelLab, name: str) -> None:
+    events = [json.loads(line) for line in kernel_lab("replay", name, "--json").out.splitlines()]
+    assert events[0]["type"] == "engine_started"
+    assert any(event["type"] == "experiment_finished" and event["status"] == "keep" for event in events)
+    path = Path(sources.__file__).parent / "recordings" / f"{name}.db"
+    assert path.stat().st_size <= 2_000_000
+    with closing(Ledger.recording(path)) as ledger:
+        assert ledger.verify() == len(events)
 
 
 def test_profiles_are_listed_shown_and_validated(kernel_lab: KernelLab) -> None:
