@@ -222,9 +222,7 @@ def test_what_does_not_fit_a_small_card_is_left_out_by_name_and_the_rest_weighs_
     small = dataclasses.replace(rtx3060, memory_bytes=6 * 2**30)
     matrix, left_out = tasks.workload_matrix(task, llama, small)
     assert [(w["id"], w["weight"]) for w in matrix] == [("b1", 1.0)]
-    assert left_out == [
-        "b64: 2.0 GiB of tensors, above the 1.5 GiB that one shape may take on RTX 3060"
-    ]
+    assert left_out == ["b64: 2.0 GiB of tensors, above the 1.5 GiB that one shape may take on RTX 3060"]
     tiny = dataclasses.replace(rtx3060, memory_bytes=2**24)
     with pytest.raises(ProfileError, match="fits RTX 3060; choose a smaller model or a card"):
         tasks.workload_matrix(task, llama, tiny)
