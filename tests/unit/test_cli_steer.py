@@ -50,7 +50,6 @@ def running_lab(recorded_lab: Path) -> Iterator[Path]:
         (["veto", "2", "--why", "smells", "--category", "cheat"], "#2 is vetoed"),
         (["mode", "ask"], "the mode is ask"),
         (["pause"], "the lab pauses after the running experiment"),
-        (["kill"], "the running experiment is ended"),
         (["stop"], "the engine stops after the running experiment"),
         (["stop", "--now"], "the engine stops now"),
         (["ideas", "--withdraw", "1"], "idea 1 is withdrawn"),
@@ -61,6 +60,11 @@ def test_a_running_engine_obeys_and_its_answer_is_printed(
 ) -> None:
     answer = kernel_lab(*arguments)
     assert (answer.status, answer.out.strip(), answer.err) == (0, said, "")
+
+
+def test_kill_is_refused_where_nothing_runs(kernel_lab: KernelLab, running_lab: Path) -> None:
+    answer = kernel_lab("kill")
+    assert (answer.status, answer.line) == (2, "no experiment is running: nothing to end")
 
 
 def test_what_was_said_is_in_the_ledger(kernel_lab: KernelLab, running_lab: Path) -> None:
