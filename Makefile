@@ -22,7 +22,7 @@ lab: setup
 	else exec $(BIN)/kernel-lab run --headless $(ARGS); fi
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "not gpu" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --reruns 2 -m "not gpu" $(PYTEST_ARGS)
 
 check: dev
 	$(BIN)/ruff check .
