@@ -29,7 +29,11 @@ class Arch:
     """exp2, reciprocal and the like: 4 lanes a scheduler everywhere."""
     smem_bytes_clk: float
     """Shared memory bytes per clock of the whole SM."""
+    l1_bytes: int
+    """Shared memory and L1 of an SM together: what CTAs do not take holds spilled registers."""
     lat_alu: int
+    lat_pred: int
+    """From a comparison to the instruction that its predicate guards."""
     lat_mufu: int
     lat_smem: int
     lat_shfl: int
@@ -54,6 +58,9 @@ class Arch:
     """Share of the boost clock that is left when the tensor cores are busy all the time."""
 
 
+CARVEOUTS = tuple(kib * 1024 for kib in (0, 8, 16, 32, 64, 100, 132, 164, 196, 228))
+"""Sizes that the shared part of an SM's memory is set to."""
+
 _AMPERE = Arch(
     sm=80,
     fma=2,
@@ -62,44 +69,55 @@ _AMPERE = Arch(
     convert=2,
     mufu=8,
     smem_bytes_clk=128,
+    l1_bytes=192 * 1024,
     lat_alu=5,
-    lat_mufu=24,
+    lat_pred=11,
+    lat_mufu=18,
     lat_smem=29,
     lat_shfl=27,
     lat_mma=25,
     lat_wgmma=40,
-    lat_bar=45,
+    lat_bar=32,
     lat_fence=40,
     lat_l2=230,
     lat_dram=650,
-    lat_tma=250,
+    lat_tma=120,
     mma_rate=1.0,
-    l2_bytes_clk=34,
-    port_bytes_clk=64,
+    l2_bytes_clk=44,
+    port_bytes_clk=96,
     loaded_clock=0.9,
 )
 _HOPPER = replace(
     _AMPERE,
     sm=90,
     fma=1,
+    l1_bytes=256 * 1024,
     lat_smem=33,
     lat_mma=33,
     lat_l2=275,
     lat_dram=1050,
-    lat_tma=300,
     mma_rate=0.62,
-    loaded_clock=0.77,
+    loaded_clock=0.7,
 )
+_GEFORCE = replace(_AMPERE, sm=86, fma=1, l1_bytes=128 * 1024, lat_mma=33, loaded_clock=1.0)
 ARCHS: dict[int, Arch] = {
     80: _AMPERE,
-    86: replace(_AMPERE, sm=86, fma=1, lat_mma=33, loaded_clock=1.0),
-    89: replace(_AMPERE, sm=89, fma=1, lat_mma=33, lat_l2=270, lat_dram=750, loaded_clock=1.0),
+    86: replace(_GEFORCE, sm=86),
+    89: replace(_GEFORCE, sm=89, lat_l2=270, lat_dram=750),
     90: _HOPPER,
     100: replace(_HOPPER, sm=100, lat_l2=300, mma_rate=0.5),
-    120: replace(
-        _AMPERE, sm=120, fma=1, imad=1, alu=1, lat_mma=35, lat_l2=300, lat_dram=800, loaded_clock=1.0
-    ),
+    120: replace(_GEFORCE, sm=120, imad=1, alu=1, lat_mma=35, lat_l2=300, lat_dram=800),
 }
+
+
+def spill_misses(arch: Arch, smem_bytes: float, spilled_bytes: float, residents: int) -> float:
+    """Share of spilled registers' traffic that L1 cannot hold. Both sizes are of one CTA."""
+    wanted = spilled_bytes * residents
+    if wanted <= 0:
+        return 0.0
+    carved = (smem_bytes + 1024) * residents
+    room = arch.l1_bytes - min((c for c in CARVEOUTS if c >= carved), default=carved)
+    return min(1.0, max(0.0, 1.0 - room / wanted))
 
 
 def arch_of(target: Mapping[str, Any]) -> Arch:

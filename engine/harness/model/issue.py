@@ -12,7 +12,7 @@ import heapq
 from dataclasses import dataclass
 
 from .arch import Arch
-from .sass import ASYNC_LOAD, BARRIER, COMMIT, FREE, LOAD, MIO, MUFU, PIPES, TENSOR, TMA, WGMMA, Code
+from .sass import ASYNC_LOAD, BARRIER, COMMIT, FREE, LOAD, LOCAL, MIO, MUFU, PIPES, TENSOR, TMA, WGMMA, Code
 from .trace import ROOT, Trace
 
 MAX_ISSUES = 30_000
@@ -31,10 +31,17 @@ class Timing:
 
 
 def run(
-    code: Code, trace: Trace, warps: int, ctas: int, fma_clk: float, arch: Arch, latency: float
+    code: Code,
+    trace: Trace,
+    warps: int,
+    ctas: int,
+    fma_clk: float,
+    arch: Arch,
+    latency: float,
+    misses: float = 0.0,
 ) -> Timing:
     """`warps` per CTA, `ctas` on the SM; `fma_clk`: tensor multiply-adds per clock and scheduler;
-    `latency`: cycles of a global load."""
+    `latency`: cycles of a global load; `misses`: share of spilled registers that are not in L1."""
     total = max(1, -(-warps * ctas // 4))
     per_cta = max(1, -(-warps // 4))
     groups = max(1, total // per_cta)
@@ -44,14 +51,14 @@ def run(
     if total * length > MAX_ISSUES and groups > 1:
         fewer = max(1, min(groups, int(MAX_ISSUES / length / per_cta)))
         scale, groups = groups / fewer, fewer
-    costs = _costs(code, trace, fma_clk, arch, latency, share * scale)
+    costs = _costs(code, trace, fma_clk, arch, latency, share * scale, misses)
     issued = _simulate(trace, costs, groups, per_cta, scale)
     pipe, cycles = costs[:2]
     return _account(trace, issued, pipe, cycles, groups * per_cta * scale)
 
 
 def _costs(
-    code: Code, trace: Trace, fma_clk: float, arch: Arch, latency: float, share: float
+    code: Code, trace: Trace, fma_clk: float, arch: Arch, latency: float, share: float, misses: float = 0.0
 ) -> tuple[list[int], list[float], list[float], list[int], list[float], list[int]]:
     """By position: pipe, cycles on it, latency, kind, cycles on the SM's port to L2, cycles to the next."""
     per_instr: list[tuple[int, float, float, int, float, int]] = []
@@ -67,6 +74,9 @@ def _costs(
         if x.kind in (LOAD, ASYNC_LOAD, TMA):
             wait += latency - arch.lat_l2
             port = x.bytes * 4 * share / arch.port_bytes_clk
+        elif x.kind == LOCAL:
+            wait += misses * arch.lat_l2
+            port = 2 * x.bytes * 4 * share * misses / arch.port_bytes_clk  # what comes in pushes other out
         per_instr.append((x.pipe, cycles, wait, x.kind, port, x.hold))
     rows = [per_instr[i] for i in trace.index]
     return (

@@ -22,7 +22,7 @@ LAUNCH_US = 1.0
 FIRST_LAUNCH_US = 1.0
 SM_L2_BYTES_CLK = 64.0
 """What one SM can take from L2 in a clock while the others are quiet."""
-BLEND = 3.0
+BLEND = 4.0
 """How sharply the slowest of schedule, L2 and DRAM wins: they overlap, but not to the last byte."""
 
 

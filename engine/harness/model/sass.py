@@ -27,7 +27,7 @@ FMA, ALU, MUFU, MIO, TENSOR, UNIFORM, CONTROL, FREE = range(8)
 PIPES = ("fma", "alu", "exp", "smem", "tensor", "uniform", "control", "free")
 
 # What an instruction does besides taking its pipe.
-PLAIN, LOAD, ASYNC_LOAD, COMMIT, WAIT_GROUP, BARRIER, WGMMA, WAIT_WGMMA, TMA, WAIT_TMA = range(10)
+PLAIN, LOAD, ASYNC_LOAD, COMMIT, WAIT_GROUP, BARRIER, WGMMA, WAIT_WGMMA, TMA, WAIT_TMA, LOCAL = range(11)
 
 _ALU_NAMES = (
     "IADD3 IADD LOP3 LOP SHF SHL SHR ISETP FSETP SEL FSEL FMNMX FMNMX3 IMNMX VIMNMX VIMNMX3 PRMT PLOP3 LEA "
@@ -42,6 +42,7 @@ _MIO = frozenset(_MIO_NAMES.split())
 _NO_RESULT_NAMES = "STG STS ST STL RED STSM LDGSTS BAR BRA EXIT CALL WARPGROUP STTM SYNCS UTMALDG UTMASTG"
 _NO_RESULT = frozenset(_NO_RESULT_NAMES.split())
 _BASE = {"R": 0, "UR": 256, "P": 512, "UP": 520}
+_SHARED_LEFT = re.compile(r"R\d+, gdesc")
 _GROUPS = re.compile(r"(?:SB\d|gsb0), 0x([0-9a-f]+)")
 MAX_INSTRUCTIONS = 40_000
 
@@ -160,8 +161,11 @@ def decode(op: str, operands: str, predicate: str | None, arch: Arch) -> Instr:
     if predicate is not None:
         reads.append(_BASE["UP" if "U" in predicate else "P"] + (ord(predicate[-1]) & 7))
     kind, count = model.kind, model.count
+    cycles = model.cycles
     if kind == WGMMA:
         count = int("gsb0" in operands)
+        # Fetching the left operand from shared memory (and the right one's rows) bounds narrow tiles.
+        cycles = 32.0 if _SHARED_LEFT.match(operands) else 16.0
     elif kind in (WAIT_GROUP, WAIT_WGMMA):
         groups = _GROUPS.search(operands)
         count = int(groups.group(1), 16) if groups else 0
@@ -172,7 +176,7 @@ def decode(op: str, operands: str, predicate: str | None, arch: Arch) -> Instr:
     return Instr(
         op,
         model.pipe,
-        model.cycles,
+        cycles,
         model.latency,
         kind,
         tuple(reads),
@@ -211,7 +215,6 @@ def _template(op: str, arch: Arch) -> _Template:
     elif wgmma:
         m, n, k = (int(g) for g in wgmma.groups())
         out.pipe, out.flops, out.kind, out.latency = TENSOR, 2.0 * m * n * k / 4, WGMMA, arch.lat_wgmma
-        out.cycles = 16 + n / 4  # both operands come out of shared memory: bounds narrow tiles
     elif op.startswith("UTC") and "MMA" in op:
         out.pipe, out.kind, out.flops, out.latency = TENSOR, WGMMA, -1.0, arch.lat_wgmma
     elif base in _FMA:
@@ -221,7 +224,8 @@ def _template(op: str, arch: Arch) -> _Template:
         out.cycles = arch.fma if ".MOV" in op else arch.imad * (2 if ".WIDE" in op or ".HI" in op else 1)
     elif base in _ALU:
         out.pipe, out.cycles = ALU, arch.alu * (0.5 if base == "MOV" else 1)
-        out.latency += 4 if "SETP" in base else 0
+        if "SETP" in base:
+            out.latency = arch.lat_pred
     elif base in ("F2FP", "F2F", "F2I", "I2F", "I2FP", "FRND"):
         slow = not base.endswith("FP")
         out.pipe, out.cycles = (MUFU, arch.mufu) if slow else (ALU, arch.convert)
@@ -286,8 +290,8 @@ def _memory(out: _Template, op: str, base: str, arch: Arch) -> None:
         out.latency = arch.lat_l2 * (2 if base.startswith("ATOM") else 1)
     elif base in ("STG", "ST", "RED"):
         out.bytes = 32.0 * width
-    elif base == "LDL":
-        out.latency = arch.lat_smem + 8
+    elif base in ("LDL", "STL"):
+        out.kind, out.bytes, out.latency = LOCAL, 32.0 * width, arch.lat_smem + 8
 
 
 def _sizes(op: str, base: str) -> tuple[int, ...]:

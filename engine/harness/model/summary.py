@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import issue, match, program, sass, trace, ttir
-from .arch import Arch, arch_of, number, tensor_fma_clk
+from .arch import Arch, arch_of, number, spill_misses, tensor_fma_clk
 
 VERSION = 1
 MAX_TEXT = 8_000_000
@@ -43,7 +43,16 @@ def parse(launch: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any
     basis = [target.get(k) for k in ("arch", "sms", "boost_ghz", "tensor_tflops")]
     residents = occupancy(launch, target)
     key = hashlib.sha256(
-        json.dumps([VERSION, texts, basis, residents, launch.get("num_warps")], default=str).encode()
+        json.dumps(
+            [
+                VERSION,
+                texts,
+                basis,
+                residents,
+                *(launch.get(k) for k in ("num_warps", "smem_bytes", "spill_bytes")),
+            ],
+            default=str,
+        ).encode()
     ).hexdigest()
     known = _CACHE.get(key)
     if known is None:
@@ -71,9 +80,11 @@ def _parse(
     _bulk_bytes(code, kernel, found, unroll, consumers)
     counts = sorted({1, residents} | ({max(2, residents // 2)} if residents >= 4 else set()))
     timings = []
+    spilled = number(launch, "spill_bytes", 0) * 32 * warps
     for resident in counts if code.instrs else ():
+        misses = spill_misses(arch, number(launch, "smem_bytes", 0), spilled, resident)
         for latency in (arch.lat_l2, arch.lat_dram):
-            time = issue.run(code, laid, consumers, resident, fma_clk, arch, float(latency))
+            time = issue.run(code, laid, consumers, resident, fma_clk, arch, float(latency), misses)
             timings.append(_by_block(resident, latency, time, found, unroll))
     return {
         "version": VERSION,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .sass import ASYNC_LOAD, BARRIER, COMMIT, LOAD, TMA, WAIT_GROUP, WAIT_TMA, WAIT_WGMMA, WGMMA, Code, Loop
+from .sass import ASYNC_LOAD, COMMIT, LOAD, TMA, WAIT_GROUP, WAIT_TMA, WAIT_WGMMA, WGMMA, Code, Loop
 
 ROOT = -1
 REPEATS = 3
@@ -96,7 +96,6 @@ def _depend(trace: Trace, code: Code) -> None:
     loads: list[int] = []
     waits = 0
     per_wait = _loads_per_wait(code)
-    waited = -1  # all queued results up to here were waited for by an earlier instruction
     deps = trace.deps
     instrs = code.instrs
     for position, index in enumerate(trace.index):
@@ -138,15 +137,13 @@ def _depend(trace: Trace, code: Code) -> None:
             if kind != WGMMA:
                 writer[register] = position
         deps.append(tuple(sorted(set(needs))[-6:]) if needs else ())
-    del waited
 
 
 def _loads_per_wait(code: Code) -> float:
-    loads = sum(x.kind == TMA for x in code.instrs)
-    waits = sum(x.kind == WAIT_TMA for x in code.instrs)
-    return loads / waits if waits else 1.0
-
-
-def barriers(code: Code) -> int:
-    """How many barriers the code holds."""
-    return sum(x.kind == BARRIER for x in code.instrs)
+    """Bulk copies that a wait is for, by the loops: before them stand copies whose waits come inside."""
+    inside = [x.kind for loop in code.loops for x in code.instrs[loop.first : loop.last + 1]]
+    for kinds in (inside, [x.kind for x in code.instrs]):
+        loads, waits = kinds.count(TMA), kinds.count(WAIT_TMA)
+        if loads and waits:
+            return loads / waits
+    return 1.0
