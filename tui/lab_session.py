@@ -51,7 +51,20 @@ class LabSession:
 
     async def run(self) -> None:
         """Follow the lab until cancelled."""
+        await self.read_settings()
         await self.feed.run()
+
+    async def read_settings(self) -> None:
+        """Read lab.toml, which people may change while no engine runs."""
+        from kernel_lab.engine.lab_config import read_config
+
+        if self.lab_dir is not None:
+            try:
+                config = await asyncio.to_thread(read_config, self.lab_dir)
+            except LabError as error:
+                self._on_error(str(error))
+            else:
+                self.model.settings = config.to_dict()
 
     def _open_reader(self) -> Reader:
         from kernel_lab.engine.session import Reader as LiveReader
@@ -147,6 +160,7 @@ class LabSession:
 
         if self.lab_dir is not None:
             await asyncio.to_thread(session.start_engine, self.lab_dir)
+            await self.read_settings()
             self.feed.poke()
 
     # ---- a replay's controls

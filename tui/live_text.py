@@ -143,8 +143,7 @@ def champion_words(model: LabModel, brief: int = 0) -> list[Text]:
 
 
 def _budget_word(model: LabModel) -> Text:
-    view = model.view
-    budget = view.config.get("budget") if view else None
+    budget = model.setting("budget")
     return Text.styled(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
 
 

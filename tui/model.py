@@ -69,6 +69,8 @@ class LabModel:
     """The newest experiment."""
     notices: deque[e.Notice] = field(default_factory=lambda: deque(maxlen=NOTICES_KEPT))
     position: Position = field(default_factory=Position)
+    settings: Mapping[str, Any] | None = None
+    """lab.toml as it is now; None for a recording, where only the settings at its creation are known."""
     changed_rows: list[HistoryRow] = field(default_factory=list)
     """Rows that the last update changed."""
 
@@ -185,9 +187,15 @@ class LabModel:
     def estimated(self) -> bool:
         return self.view is None or self.view.device_kind != "measured"
 
+    def setting(self, name: str) -> Any:
+        """A setting of the lab, None if it is not given."""
+        if self.settings is not None:
+            return self.settings.get(name)
+        return None if self.view is None else self.view.config.get(name)
+
     @property
     def proposer(self) -> str:
-        return "" if self.view is None else str(self.view.config.get("proposer", ""))
+        return str(self.setting("proposer") or "")
 
     @property
     def done(self) -> int:

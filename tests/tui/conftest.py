@@ -43,8 +43,9 @@ def cockpit(own_world: Path, monkeypatch: pytest.MonkeyPatch) -> Cockpit:
             elif path is None:
                 await driver.on("LabsScreen")
             yield driver
-        # A worker that died in silence would let a test pass.
+        # Work that failed in the background would let a test pass.
         assert app._exception is None
+        assert not [toast for toast in driver.toasts if "unexpected" in toast or "ended (" in toast]
         await asyncio.sleep(0)
 
     return opened

@@ -17,7 +17,8 @@ from typing import Any
 from kernel_lab.engine import events as e
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.facts import Check, Launch, Prediction, Reason, Speed, WorkloadTime
-from kernel_lab.engine.lab import LabConfig, create_lab
+from kernel_lab.engine.lab import create_lab
+from kernel_lab.engine.lab_config import LabConfig, read_config, write_config
 from kernel_lab.engine.ledger.lock import EngineLock
 from kernel_lab.engine.ledger.records import sha256
 from kernel_lab.engine.ledger.store import DATABASE, Ledger
@@ -264,11 +265,9 @@ class FakeLab:
                 ]
             self.write(*events)
 
-    def write_config_proposer(self, proposer: str) -> None:
-        """Have the lab's record say that this proposer is at work."""
-        created = self.ledger.records(limit=1)[0].event
-        assert isinstance(created, e.LabCreated)
-        self.write(replace(created, config={**created.config, "proposer": proposer}))
+    def set_proposer(self, proposer: str) -> None:
+        """Have lab.toml name this proposer."""
+        write_config(self.folder, replace(read_config(self.folder), proposer=proposer))
 
     def close(self) -> None:
         self.ledger.close()

@@ -130,7 +130,7 @@ async def test_a_candidate_that_an_engine_does_not_take_is_kept_in_the_inbox(
 async def test_manual_opens_the_copy_that_the_engine_waits_for(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.write_config_proposer("manual")
+    lab.set_proposer("manual")
     copy = lab.folder / "manual" / f"gqa_decode-{lab.last + 1}.py"
     copy.parent.mkdir()
     copy.write_text("a\n")

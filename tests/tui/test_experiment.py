@@ -180,7 +180,7 @@ async def test_reject_a_hold_from_its_screen(
 async def test_an_idea_from_here_starts_from_the_experiment_shown(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
-    lab.write_config_proposer("folder")
+    lab.set_proposer("folder")
     lab.past(4)
     async with cockpit(lab.folder) as driver:
         await open_newest(driver, lab.last)

@@ -309,7 +309,7 @@ async def test_escape_goes_back_to_the_labs(cockpit: Cockpit, lab: FakeLab) -> N
 async def test_an_idea_goes_to_whom_it_is_for(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
-    lab.write_config_proposer("folder")
+    lab.set_proposer("folder")
     async with cockpit(lab.folder) as driver:
         await driver.press("i", *"first", "ctrl+j", *"second", "enter")
         await driver.told("is noted")
@@ -375,7 +375,7 @@ async def test_a_paste_keeps_every_line(cockpit: Cockpit, lab: FakeLab, engine: 
 
 
 async def test_up_brings_back_what_was_said(cockpit: Cockpit, lab: FakeLab, engine: FakeEngine) -> None:
-    lab.write_config_proposer("folder")
+    lab.set_proposer("folder")
     async with cockpit(lab.folder) as driver:
         await driver.press("i", *"alpha", "enter")
         await driver.told("is noted")

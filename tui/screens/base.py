@@ -11,8 +11,9 @@ from kernel_lab.tui.text import one_line
 from kernel_lab.tui.widgets.bars import KeyBar
 from kernel_lab.tui.widgets.idea_box import TextBox
 from textual import events
-from textual.screen import Screen
+from textual.screen import Screen, ScreenResultType
 from textual.widget import Widget
+from textual.worker import Worker, WorkerState
 
 if TYPE_CHECKING:
     from kernel_lab.tui.cockpit import LabApp
@@ -21,7 +22,17 @@ Severity = Literal["information", "warning", "error"]
 TOAST_LIMIT = 400
 
 
-class PlaceScreen(Screen[None]):
+class TellsFailures(Screen[ScreenResultType]):
+    """A screen whose background work may fail in ways nobody foresaw: the person is told, and it stays."""
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        error = event.worker.error
+        if event.state == WorkerState.ERROR and error is not None:
+            words = one_line(f"unexpected {type(error).__name__}: {error}", TOAST_LIMIT)
+            self.app.notify(words, severity="error", markup=False, timeout=8.0)
+
+
+class PlaceScreen(TellsFailures[None]):
     """One of the three places."""
 
     place: ClassVar[Place]

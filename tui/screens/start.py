@@ -10,6 +10,7 @@ from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.lab import LabConfig, create_lab, new_lab_dir, remember_lab
 from kernel_lab.tui import theme
 from kernel_lab.tui.choices import DEFAULT_MODEL, choose_device
+from kernel_lab.tui.screens.base import TellsFailures
 from kernel_lab.tui.text import one_line
 from rich.text import Text
 from textual.app import ComposeResult
@@ -58,7 +59,7 @@ def offers() -> Offers:
     )
 
 
-class StartScreen(ModalScreen[Path | None]):
+class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
     """Answers the folder of the new lab, not yet started; None if the person left."""
 
     BINDINGS = [("escape", "leave", "leave")]  # noqa: RUF012  Textual reads a plain list
