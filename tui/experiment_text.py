@@ -117,7 +117,7 @@ def ratio_style(value: float | None) -> Style:
     return theme.GOOD if value > 1.0 else theme.BAD
 
 
-def trial_lines(detail: Detail, width: int) -> list[Text]:
+def trial_lines(detail: Detail, width: int, estimated: bool) -> list[Text]:
     """Every setting tried, the fastest first within its bucket."""
     if not detail.trials:
         return [Text.styled("no setting was tried", theme.DIM)]
@@ -129,10 +129,11 @@ def trial_lines(detail: Detail, width: int) -> list[Text]:
                 Text.styled(f"  {one_line(bucket, 30)}: {one_line(fmt.values(chosen), 300)}", theme.GOOD)
             )
         lines.append(Text.styled(""))
+    kind = ", × the parent estimated" if estimated else ", × the parent measured"
     buckets = list(dict.fromkeys(trial.bucket for trial in detail.trials))
     for bucket in buckets:
         trials = [trial for trial in detail.trials if trial.bucket == bucket]
-        lines.append(Text.styled(f"{one_line(bucket, 40)}  {len(trials)} tried", theme.HEADING))
+        lines.append(Text.styled(f"{one_line(bucket, 40)}  {len(trials)} tried{kind}", theme.HEADING))
         for trial in sorted(trials, key=lambda trial: -(trial.vs_parent or 0.0)):
             ratio = trial.vs_parent
             style = theme.BAD if ratio is None else theme.GOOD if ratio > 1.0 else theme.DIM
@@ -150,7 +151,7 @@ def trial_lines(detail: Detail, width: int) -> list[Text]:
     return lines
 
 
-def launch_lines(detail: Detail, width: int) -> list[Text]:
+def launch_lines(detail: Detail, estimated: bool) -> list[Text]:
     """What was compiled: shared memory, registers, spills, occupancy of every launch."""
     if not detail.launches:
         return [Text.styled("nothing was compiled", theme.DIM)]
@@ -175,7 +176,7 @@ def launch_lines(detail: Detail, width: int) -> list[Text]:
         line.append(f"  {cores or 'none'}", theme.PLAIN if cores else theme.WARN)
         if launch.time_us is not None:
             share = f" {launch.share * 100:.0f} %" if launch.share is not None else ""
-            line.append(f"  {fmt.time_us(launch.time_us)}{share}", theme.DIM)
+            line.append(f"  {'est. ' if estimated else ''}{fmt.time_us(launch.time_us)}{share}", theme.DIM)
         lines.append(line)
     return lines
 

@@ -181,7 +181,7 @@ def proposal_lines(model: LabModel, width: int) -> list[Text]:
                 lines += _block("Answers", f"idea {number}: {one_line(said.get(number, ''), 300)}", width)
     if detail.trials:
         lines.append(Text.styled(""))
-        lines += _trials_summary(detail, width)
+        lines += _trials_summary(detail, width, model.estimated)
     if detail.speed is not None:
         kind = "" if detail.speed.kind == "measured" else ", estimated"
         scores = ", ".join(
@@ -258,12 +258,13 @@ def _block(label: str, text: str, width: int, style: object = theme.PLAIN) -> li
     return result
 
 
-def _trials_summary(detail: Detail, width: int) -> list[Text]:
+def _trials_summary(detail: Detail, width: int, estimated: bool) -> list[Text]:
     ran = [trial for trial in detail.trials if trial.vs_parent is not None]
     best = max(ran, key=lambda trial: trial.vs_parent or 0.0, default=None)
     lines = _block("Tried", f"{len(detail.trials)} settings, {len(ran)} ran", width)
     if best is not None:
-        words = f"{fmt.ratio(best.vs_parent)} the parent in {best.bucket}: {fmt.values(best.values)}"
+        kind = "estimated " if estimated else ""
+        words = f"{kind}{fmt.ratio(best.vs_parent)} the parent in {best.bucket}: {fmt.values(best.values)}"
         lines += _block("Best", words, width)
     return lines
 

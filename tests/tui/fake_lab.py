@@ -89,7 +89,13 @@ class FakeLab:
     """A lab folder and the ledger in it, written as an engine writes it."""
 
     def __init__(
-        self, folder: Path, *, mode: str = "ask", budget: int | None = 50, proposer: str = "search"
+        self,
+        folder: Path,
+        *,
+        mode: str = "ask",
+        budget: int | None = 50,
+        proposer: str = "search",
+        kind: Any = "static",
     ) -> None:
         self.folder = folder
         config = LabConfig(gpu="rtx3060", mode=mode, budget=budget, proposer=proposer)
@@ -105,7 +111,7 @@ class FakeLab:
         self.write(
             e.LabCreated(
                 folder.name,
-                "static",
+                kind,
                 "rtx3060",
                 "llama-3.1-8b",
                 ("gqa_decode", "gqa_prefill"),

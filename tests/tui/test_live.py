@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from cockpit_driver import Cockpit
-from fake_lab import FakeEngine, FakeLab
+from fake_lab import FakeEngine, FakeLab, speed
 from kernel_lab.engine import events as e
 from kernel_lab.engine.commands import Command, Kill, Pause, Resume, Say, SetMode, Stop, Withdraw
 from kernel_lab.engine.facts import Check, Reason
@@ -27,6 +29,32 @@ async def test_status_says_experiment_champions_mode_and_what_the_numbers_are(
             assert f"{task.removeprefix('gqa_')} #{number}" in second
         assert second.count("× seed") == 2 and second.count("× FA2") == 2
         assert second.endswith("estimated")
+
+
+async def test_the_word_estimated_stands_with_estimates_and_with_nothing_else(
+    cockpit: Cockpit, lab: FakeLab, tmp_path: Path
+) -> None:
+    measured = FakeLab(tmp_path / "measured", kind="measured")
+    for made, kind in ((lab, "estimated"), (measured, "measured")):
+        number = made.begin(parent=None)
+        made.trials(number)
+        made.write(e.SpeedJudged(number, speed(0.9, 1.2, 1.2, kind)))
+        made.finish(number, "seed")
+        async with cockpit(made.folder) as driver:
+            history = driver.screen.query_one(History)
+            chart = driver.screen.query_one(Chart)
+            await driver.until(lambda chart=chart: chart._lines)
+            heading = history.heading(120)
+            told = (driver.text("#status"), driver.text("#proposal"), heading, chart._lines[0].plain)
+            assert all(("estimated" in text) == (kind == "estimated") for text in told), told
+            await driver.press("5", "enter")
+            await driver.on("ExperimentScreen")
+            await driver.until(lambda driver=driver: "0.90× FA2" in driver.text("#banner"))
+            assert ("estimated" in driver.text("#banner")) == (kind == "estimated")
+            for key in ("2", "4"):
+                await driver.press(key)
+                assert ("estimated" in driver.text("#section")) == (kind == "estimated"), key
+    measured.close()
 
 
 async def test_what_happens_shows_up_without_a_key(

@@ -138,11 +138,12 @@ class ExperimentScreen(SteeringScreen):
         self.query_one("#banner", Bar).show(lines)
         names = [(str(index), name) for index, name in enumerate(SECTIONS, 1)]
         self.query_one("#tabs", Bar).show([experiment_text.tabs_line(names, self.section, width)])
+        estimated = self.session.model.estimated
         builders = {
             "speed": lambda w: experiment_text.speed_lines(detail, w),
             "checks": lambda w: check_lines(detail, w),
-            "trials": lambda w: experiment_text.trial_lines(detail, w),
-            "launches": lambda w: experiment_text.launch_lines(detail, w),
+            "trials": lambda w: experiment_text.trial_lines(detail, w, estimated),
+            "launches": lambda _: experiment_text.launch_lines(detail, estimated),
             "story": lambda w: experiment_text.story_lines(detail, row, w),
         }
         if self.section in builders:

@@ -166,11 +166,13 @@ class LiveScreen(SteeringScreen):
             return
         model = self.session.model
         history = self.query_one(History)
+        if "view" in parts:
+            history.say_kind(model.estimated)
         if "rows" in parts:
             if experiments and "reset" not in parts:
                 history.update_rows(model.changed_rows)
             else:
-                history.set_rows(model.history, model.estimated)
+                history.set_rows(model.history)
         if "scores" in parts and self._box("chart").display:
             self._draw_chart()
         question = self.shown_question

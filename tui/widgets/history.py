@@ -29,11 +29,16 @@ class History(Table):
 
     # ---- what it shows
 
-    def set_rows(self, rows: Mapping[int, HistoryRow], estimated: bool) -> None:
+    def set_rows(self, rows: Mapping[int, HistoryRow]) -> None:
         """Show this history in place of any before."""
         self._rows = dict(rows)
-        self._estimated = estimated
         self._refilter()
+
+    def say_kind(self, estimated: bool) -> None:
+        """Whether the ratios were estimated: the heading says so."""
+        if estimated != self._estimated:
+            self._estimated = estimated
+            self.refresh()
 
     def update_rows(self, rows: Sequence[HistoryRow]) -> None:
         """Take changed or new rows in; the cursor stays on its experiment."""
