@@ -39,7 +39,8 @@ SYNCHRONISING = _words("_local_scalar_dense item equal is_nonzero nonzero")
 
 class Census(TorchDispatchMode):  # type: ignore[misc]
     """Counts operations by name. With `poison`, memory that nobody has filled holds NaN (integers: 0x55…),
-    and `kept` learns of all new memory. Without `contents`, memory that does not fit is only made believe."""
+    and `kept` learns of all new memory. Without `contents`, memory that does not fit is only made believe,
+    and nothing is computed."""
 
     def __init__(self, *, poison: bool, kept: Kept | None = None, contents: bool = True) -> None:
         super().__init__()
@@ -63,6 +64,8 @@ class Census(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **(kwargs or {}))
         name = func._schema.name.rpartition("::")[2]
         self.counts[name] += 1
+        if not self._contents and name not in ALLOWED:
+            raise RuntimeError(f"computes aten.{name} on the host's side")
         try:
             result = func(*args, **(kwargs or {}))
         except RuntimeError:

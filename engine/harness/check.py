@@ -18,6 +18,7 @@ import claims
 import probes
 from children import Child, Failed
 from jobs import Answer, Job, expect
+from wire import one_line
 
 INTERPRETER_DTYPES = ("fp16",)
 """Triton's interpreter miscomputes bf16: what it cannot run is unproven, never passed."""
@@ -180,11 +181,14 @@ async def _answer_all(
     facts["aten"] = sorted(operations)
 
 
-async def _shape(job: Job, trial: Child, call: dict[str, Any]) -> list[Any]:
-    """What a call of this shape launches in the interpreter, while no kernel runs."""
+async def _shape(job: Job, trial: Child, call: dict[str, Any]) -> list[Any] | str:
+    """What a call of this shape launches in the interpreter, while no kernel runs, or why it fails."""
     trial.allow("case", job.seconds("case"))
     await trial.send(shape=call["layout"], call=call["call"])
-    report = claims.launched((await _said(trial)).get("report"))
+    report = (await _said(trial)).get("report")
+    if isinstance(report, dict) and "failed" in report:
+        return one_line(report["failed"])
+    report = claims.launched(report)
     return [[*one, given] for one, given in zip(report["launches"], report["given"], strict=True)]
 
 

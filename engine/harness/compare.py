@@ -13,6 +13,7 @@ must be the same in the answer and in the reference.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,10 +117,19 @@ def _rows(
     allowed = t.factor * worst_of_equals(row_base, counts) + t.floor_rel * row_size + t.floor_abs
     excess = row_error / allowed
     at = int(excess.argmax())
-    where = [int(n) for n in torch.unravel_index(torch.tensor(at), row_error.shape)]
+    where = _place(at, row_error.shape)
     keys = int(counts.flatten()[at])
     text = f"row {where} ({keys} keys): rms error"
     return _result("row", float(row_error.flatten()[at]), float(allowed.flatten()[at]), text)
+
+
+def _place(at: int, shape: Sequence[int]) -> list[int]:
+    """Indices of an element by its number. (torch.unravel_index first loads a library for half a second.)"""
+    place: list[int] = []
+    for size in reversed(shape):
+        at, index = divmod(at, size)
+        place.insert(0, index)
+    return place
 
 
 def worst_of_equals(values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

@@ -94,9 +94,8 @@ def verdicts(
         _look(found, tried, "launch_census", first != launches, text + _setting(launches, first))
     pairs = [(names[index], census[index], launches) for index, launches in elsewhere.items()]
     for name, here, there in (*pairs, *shapes):
-        text = there if isinstance(there, str) else f"launches {_text(there)}"
-        text = f"{name}: launches {_text(here)}, but without contents {text}"
-        _look(found, tried, "same_launches", there != here, text + _setting(here, there))
+        text = f"{name}: {_said(here)}, but without contents {_said(there)}{_setting(here, there)}"
+        _look(found, tried, "same_launches", there != here, text)
     _compare_calls(found, tried, steps, names)
     tried["functions_unchanged"] = 1
     if changed:
@@ -137,9 +136,14 @@ def _text(launches: list[list[Any]]) -> str:
     return ", ".join(f"{name}{tuple(grid)}" for name, grid, _ in launches[:4]) or "nothing"
 
 
-def _setting(here: list[list[Any]], there: Any) -> str:
+def _said(launches: Any) -> str:
+    """What a call launches, or why it fails."""
+    return launches if isinstance(launches, str) else f"launches {_text(launches)}"
+
+
+def _setting(here: Any, there: Any) -> str:
     """The first setting that differs between launches of the same names and grids."""
-    if isinstance(there, list) and _text(here) == _text(there):
+    if isinstance(here, list) and isinstance(there, list) and _text(here) == _text(there):
         for (_, _, one), (_, _, other) in zip(here, there, strict=False):
             for key in sorted(one.keys() | other.keys()):
                 if one.get(key) != other.get(key):

@@ -226,18 +226,28 @@ def _one(
 def _launches_of(
     entry: Callable[..., Any], step: dict[str, Any], launches: Launches, path: str
 ) -> dict[str, Any]:
-    """What a call launches on inputs that nobody has filled, while no kernel runs."""
+    """What a call launches on inputs that nobody has filled, while no kernel runs, or why it fails.
+
+    Where memory is short, the inputs are only made believe.
+    """
     sizes = {one["storage"]: one["storage_bytes"] for one in step["shape"].values()}
-    storages = [torch.empty(sizes[storage], dtype=torch.uint8) for storage in sorted(sizes)]
-    counted = census.Census(poison=False, contents=False)
-    launches.begin(counted, idle=True)
-    try:
-        with counted:
-            tensors.call(entry, step["call"], tensors.laid_out(step["shape"], storages))
-    except Refused:
-        raise
-    except BaseException as failure:
-        raise _refused(failure, path) from failure
+    for contents in (True, False):
+        counted = census.Census(poison=False, contents=False)
+        launches.begin(counted, idle=True)
+        try:
+            if contents:
+                storages = [torch.empty(sizes[storage], dtype=torch.uint8) for storage in sorted(sizes)]
+                inputs = tensors.laid_out(step["shape"], storages)
+            else:
+                inputs = tensors.meta_from(step["shape"])
+            with counted:
+                tensors.call(entry, step["call"], inputs)
+        except BaseException as failure:  # noqa: BLE001 (what it means is for the probes to say)
+            why = failure if isinstance(failure, Refused) else _refused(failure, path)
+            if why.outcome != "oom" or not contents:
+                return {"failed": why.detail}
+        else:
+            break
     return {"launches": launches.seen, "given": launches.given}
 
 

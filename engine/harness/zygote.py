@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -91,6 +92,9 @@ def serve(control: socket.socket, kind: str) -> None:
     threads = sum(1 for _ in Path("/proc/self/task").iterdir())
     resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
     shared_bytes = resident_pages * resource.getpagesize()
+    # What is here stays: a collector that looked through it in every fork would copy all of its pages.
+    gc.collect()
+    gc.freeze()
     send(control, {"ready": kind, "seconds": time.monotonic() - started, "threads": threads})
     while True:
         try:

@@ -122,13 +122,21 @@ class Judge:
             cases += seeded_cases(self.workloads, self.task.name, gate_seed)
         return await self._run("correctness", source, cases, gate_seed, probes=False, on_check=on_check)
 
-    async def integrity(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
-        """Probes for caches, aliases, mutation, library calls and other ways to look right.
+    async def integrity(
+        self,
+        source: str,
+        seed: int,
+        on_check: OnCheck = None,
+        *,
+        among: Sequence[Mapping[str, Any]] | None = None,
+    ) -> GateResult:
+        """Probes for caches, aliases, mutation, library calls and other ways to look right, on some cases
+        `among` the task's static ones, or these.
 
         Without a card the timed shapes do not run: only what is launched for them is compared.
         """
         gate_seed = frozen_seed(seed, "integrity")
-        cases = self._cases(self.task.static_cases, gate_seed)[:PROBED_CASES]
+        cases = self._cases(among or self.task.static_cases, gate_seed)[:PROBED_CASES]
         if not self.measured:
             timed = seeded_cases(self.workloads, self.task.name, gate_seed)
             cases += [{**case, "shape_only": True} for case in timed]

@@ -136,7 +136,7 @@ class FakeJudge:
         reasons = (Reason("lint", "state", "line 1"),) if "CACHE" in source or source in self.alarms else ()
         return GateResult("lint", not reasons, "cheat" if reasons else None, reasons)
 
-    async def integrity(self, source: str, seed: int) -> GateResult:
+    async def integrity(self, source: str, seed: int, *, among: Any = None) -> GateResult:
         self.runs.append(source)
         if source in self.answers:
             status, probe = self.answers[source]
