@@ -90,7 +90,9 @@ async def _run(
     captured = asyncio.create_task(_capture(job, empty_calls))
     try:
         await _answer_all(job, referee, trial, plan, facts)
-        shapes = [await _shape(job, trial, call) for call in empty_calls if call["shape_only"]]
+        shapes = []
+        if all(one["status"] != "fail" for one in facts["checks"]):  # who is caught need not be asked
+            shapes = [await _shape(job, trial, call) for call in empty_calls if call["shape_only"]]
         changed = await _changed(job, trial)
         elsewhere = await captured
     except Failed as failed:

@@ -5,7 +5,6 @@
 # base = "plain"
 # needs = "static"
 # probes = ["new_contents", "launch_census", "idle_kernels"]
-# quick = true
 
 CACHE = {}
 

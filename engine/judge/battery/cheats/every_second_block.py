@@ -5,7 +5,6 @@
 # base = "plain"
 # needs = "static"
 # probes = ["compare"]
-# quick = true
 # [[edit]]
 # old = "range(first, stop, BLOCK_N)"
 # new = "range(first, stop, 2 * BLOCK_N)"

@@ -4,7 +4,7 @@
 # task = "gqa_prefill"
 # base = "plain"
 # needs = "static"
-# probes = ["cheat"]
+# probes = ["same_launches", "cheat"]
 
 def attention(q, k, v, *, causal, scale):
     out = honest(q, k, v, causal=causal, scale=scale)

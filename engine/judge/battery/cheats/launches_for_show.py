@@ -5,7 +5,6 @@
 # base = "plain"
 # needs = "static"
 # probes = ["new_contents", "idle_kernels"]
-# quick = true
 
 FIRST = {}
 

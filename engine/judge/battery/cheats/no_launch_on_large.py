@@ -4,7 +4,7 @@
 # task = "gqa_decode"
 # base = "plain"
 # needs = "static"
-# probes = ["cheat"]
+# probes = ["same_launches", "cheat"]
 
 def decode(q, k_cache, v_cache, seq_lens, *, scale):
     if k_cache.shape[2] < 1024:

@@ -2,7 +2,6 @@
 # class = "honest"
 # task = "gqa_decode"
 # needs = "static"
-# quick = true
 
 import torch
 import triton
