@@ -38,12 +38,8 @@ from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger import repo
 from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
-from kernel_lab.engine.proposers.base import (
-    Exhausted,
-    PastExperiment,
-    ProposalRequest,
-    Proposer,
-)
+from kernel_lab.engine.proposers.base import Exhausted, Proposer
+from kernel_lab.engine.requests import Requests
 from kernel_lab.engine.steps import Steps
 from kernel_lab.engine.tasks import TaskSpec, workload_matrix
 
@@ -73,7 +69,7 @@ class Loop:
         self.started_at = time.monotonic()
         self.exhausted: dict[str, str] = {}
         self._judges: dict[str, Judge] = {}
-        self._canonicals: dict[str, str] = {}
+        self.requests = Requests(lab.ledger, lab.config, gpu, model, device.kind)
         self._repo_problem: str | None = None
         mode = self.ledger.view().mode or lab.config.mode
         self.control = Control(self.ledger, lambda task: self.tasks[task].entry, mode)
@@ -236,20 +232,8 @@ class Loop:
         champion = await self._champion(judge, champion_row)
         seed_row = next(row for row in rows.values() if row.parent is None)
         seed = await self._champion(judge, seed_row)
-        history = self._history(task, exclude=number)
-        known = {past.canonical_sha: past.id for past in reversed(history) if past.canonical_sha}
-        request = ProposalRequest(
-            experiment=number,
-            task=task,
-            gpu=self.gpu,
-            model=self.model,
-            champion=champion_row,
-            champion_source=champion.candidate.source,
-            history=tuple(history),
-            ideas=tuple(self._ideas()),
-            seed=self.lab.config.seed,
-            trials=self.lab.config.trials,
-        )
+        request = self.requests.make(task, number, champion_row, judge.workloads)
+        known = {past.canonical_sha: past.id for past in reversed(request.history) if past.canonical_sha}
         experiment = self._experiment(steps, judge, champion, seed, known)
         started = ExperimentStarted(number, task.name, champion_id, self.proposer.name)
         running = asyncio.create_task(experiment.run(self.proposer, request, started))
@@ -293,38 +277,6 @@ class Loop:
         if recorded is None:
             raise UsageError(f"#{row.id} has no times: the ledger is damaged; run `kernel-lab doctor`")
         return Champion(row.id, judge.parse(source), recorded.time_us)
-
-    def _history(self, task: TaskSpec, exclude: int) -> list[PastExperiment]:
-        history = []
-        for row in self.ledger.experiments(task=task.name):
-            if row.id == exclude:
-                continue
-            source = self.ledger.blob(row.source_sha).decode() if row.source_sha else ""
-            canonical = self._canonical(source, task.entry) if source else ""
-            history.append(
-                PastExperiment(
-                    id=row.id,
-                    task=row.task,
-                    parent=row.parent,
-                    status=row.status,
-                    lever=row.lever,
-                    description=row.description,
-                    source_sha=row.source_sha,
-                    canonical_sha=canonical,
-                    score_vs_parent=row.score.get("champion"),
-                    trials=tuple(self.ledger.trials(row.id)),
-                )
-            )
-        return history
-
-    def _canonical(self, source: str, entry: str) -> str:
-        known = self._canonicals.get(source)
-        if known is None:
-            known = self._canonicals[source] = parse(source, entry).canonical_sha
-        return known
-
-    def _ideas(self) -> list[Any]:
-        return [idea for idea in self.ledger.ideas() if idea.waiting]
 
     def _experiment(
         self,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel_lab.engine.candidate import Value
 from kernel_lab.engine.errors import UsageError
-from kernel_lab.engine.facts import Prediction, Reason
+from kernel_lab.engine.facts import Launch, Prediction, Reason, ScoreKind, Speed
 
 if TYPE_CHECKING:
     from kernel_lab.engine.lab import Lab
     from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow, TrialRow
     from kernel_lab.engine.profiles import GpuProfile, ModelProfile
-    from kernel_lab.engine.tasks import TaskSpec
+    from kernel_lab.engine.tasks import TaskSpec, Workload
 
 NAMES = ("search", "manual", "folder", "scripted")
 LATER = ("anthropic", "openai", "command", "anthropic+search")
@@ -38,6 +38,25 @@ class PastExperiment:
     canonical_sha: str
     score_vs_parent: float | None
     trials: tuple[TrialRow, ...] = ()
+    proposer: str = ""
+    hypothesis: str = ""
+    prediction: Prediction | None = None
+    reasons: tuple[Reason, ...] = ()
+    """Why it was not kept; gate `person` for what a person said (rejects and vetoes)."""
+    score: dict[str, float] = field(default_factory=dict)
+    """Baseline to ratio, above 1 is faster."""
+    score_kind: ScoreKind | None = None
+    ideas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChampionFacts:
+    """What is known about the champion beside its text. Empty where nothing was recorded."""
+
+    launches: tuple[Launch, ...] = ()
+    speed: Speed | None = None
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Workload to the parts of its estimated time, as the screen recorded them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,10 @@ class ProposalRequest:
     ideas: tuple[IdeaRow, ...]
     seed: int
     trials: int = DEFAULT_TRIALS
+    device_kind: ScoreKind = "estimated"
+    workloads: tuple[Workload, ...] = ()
+    """The timed shapes with weights and buckets, as scores are made of them."""
+    champion_facts: ChampionFacts = ChampionFacts()
 
 
 @dataclass(frozen=True, slots=True)
