@@ -6,7 +6,18 @@ import random
 from typing import Any
 
 import pytest
-from kernel_lab.engine.harness.model import arch, issue, match, memory, program, sass, schedule, trace, ttir
+from kernel_lab.engine.harness.model import (
+    arch,
+    issue,
+    match,
+    memory,
+    predict,
+    program,
+    sass,
+    schedule,
+    trace,
+    ttir,
+)
 from kernel_lab.engine.harness.model.evaluate import Run
 
 AMPERE = arch.ARCHS[86]
@@ -321,3 +332,19 @@ def test_tensor_rates_follow_from_the_profile() -> None:
     hopper = {"sms": 132, "boost_ghz": 1.98, "tensor_tflops": {"bf16": 989.0, "fp8": 1979.0}}
     assert arch.tensor_fma_clk(hopper, "bf16", "f32") == 512
     assert arch.tensor_fma_clk(hopper, "f8E4M3FN", "f32") == 1024
+
+
+def test_bytes_of_masked_loads_count_every_sequence_and_not_only_the_neighbours_looked_at() -> None:
+    lengths = [1.0 if i in (4, 5, 10, 11) else 0.1 for i in range(16)]  # sequences of eight programs each
+
+    def reach(cta: int) -> list[tuple[int, str, float, float, float]]:
+        return [(0, "k", cta * 1e6, cta * 1e6 + 1e6 - 1, lengths[cta // 8])]
+
+    found = memory.estimate(reach, [128e6], {0}, 128, 112, 3e6, {"k": 128e6}, 0.0)
+    assert found.requested == pytest.approx(128e6 * sum(lengths) / 16, rel=0.01)
+
+
+def test_a_launch_that_waits_longer_than_memory_takes_is_bound_by_latency() -> None:
+    parts = {"pipes_us": {"tensor": 20.0}, "schedule_us": 140.0, "dram_us": 100.0, "l2_us": 30.0}
+    assert predict._bound(150.0, parts) == "latency"
+    assert predict._bound(150.0, {**parts, "dram_us": 130.0}) == "dram"

@@ -12,10 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import schedule
+
 L2_SHARE = 0.8
 """Part of L2 that holds data for later readers."""
 WINDOW = 32
 """Most neighbouring CTAs looked at in one place of the grid; three times as many are in all."""
+SPREAD = 128
+"""CTAs from all over the grid that are asked which share of each load is masked off."""
 
 Reach = Callable[[int], list[tuple[int, Any, float, float, float]]]
 
@@ -50,12 +54,15 @@ def estimate(
     visits: dict[int, tuple[int, float]] = {}
     located = False
     names: set[Any] = set()
+    # How much of a load is masked off differs from sequence to sequence: asked of CTAs from the whole grid.
+    for cta in schedule.pick(total, SPREAD):
+        for site, _, _, _, live in reach(cta):
+            count, share = visits.get(site, (0, 0.0))
+            visits[site] = (count + 1, share + live)
     for window in _windows(total, resident):
         spans: dict[Any, list[tuple[float, float]]] = {}
         for cta in window:
-            for site, argument, low, high, live in reach(cta):
-                count, share = visits.get(site, (0, 0.0))
-                visits[site] = (count + 1, share + live)
+            for _, argument, low, high, live in reach(cta):
                 if argument is None or not live:
                     continue
                 located = True

@@ -324,4 +324,5 @@ def _bound(time: float, parts: Mapping[str, Any]) -> str:
     name = max(shares, key=lambda k: shares[k])
     if time < LAUNCH_US:
         return "launch"
-    return name if shares[name] >= 0.55 * time else "latency"
+    waits = name in ("dram", "l2") and shares[name] < 0.8 * parts["schedule_us"]
+    return name if shares[name] >= 0.55 * time and not waits else "latency"
