@@ -3,6 +3,7 @@
     candidate.py   its newest text         proposed.py   as the proposer wrote it, where that differs
     report.json    launches, times, checks, reasons
     output.log     what the candidate and the compiler printed (untrusted)
+    receipt.json   what `kernel-lab verify` needs to re-check it, once it was kept
 
 All of it is in the ledger too; a file that cannot be written costs nothing.
 """
@@ -14,6 +15,8 @@ import dataclasses
 import json
 from typing import Any
 
+from kernel_lab.engine import receipt
+from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.events import GateFinished, Screened
 from kernel_lab.engine.lab import Lab
 
@@ -44,6 +47,8 @@ def write(lab: Lab, experiment: int) -> None:
         texts["candidate.py"] = lab.ledger.blob(row.source_sha).decode()
     if row.proposed_sha and row.proposed_sha != row.source_sha:
         texts["proposed.py"] = lab.ledger.blob(row.proposed_sha).decode()
+    with contextlib.suppress(UsageError):  # it was never kept
+        texts[receipt.NAME] = receipt.render(receipt.collect(lab.ledger, experiment))
     folder = lab.run_dir(experiment)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

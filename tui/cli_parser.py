@@ -177,6 +177,7 @@ def _add_reading(command: Command) -> None:
     results.add_argument("--tsv", action="store_true", help="tab-separated: commit, status, score, …")
     show = command("show", "cli_show:show", "everything known about one experiment", lab=True)
     show.add_argument("experiment", metavar="N", type=experiment)
+    show.add_argument("--receipt", action="store_true", help="print the receipt of a kept win, for `verify`")
     diff = command("diff", "cli_show:diff", "what an experiment changed", lab=True)
     diff.add_argument("experiment", metavar="N", type=experiment)
     diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
@@ -228,6 +229,14 @@ def _add_judging(command: Command) -> None:
     selftest.add_argument("--quick", action="store_true", help="a part of the files, in seconds")
     selftest.add_argument("--task", metavar="T,…", type=names, help="operators (default: all that ship)")
     selftest.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
+
+    verify = command("verify", "cli_verify:verify", "re-check what a lab kept, or one receipt")
+    verify.add_argument(
+        "lab", metavar="LAB|FILE", nargs="?", help="a lab or a receipt (default: the last lab)"
+    )
+    verify.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: the recorded one)")
+    verify.add_argument("--model", metavar="M", help="model whose shapes count (default: the recorded one)")
+    verify.add_argument("--seed", metavar="S", type=whole(0), help="seed of the inputs (default: drawn anew)")
 
 
 def _add_machine(command: Command) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kernel_lab.engine import receipt
 from kernel_lab.engine.errors import LabError, UsageError
 from kernel_lab.engine.events import Decided, Screened, StatusRevised
 from kernel_lab.engine.facts import Launch, Speed
@@ -17,9 +19,12 @@ from kernel_lab.tui.cli_lab import experiment_of, reading
 
 
 def show(options: argparse.Namespace) -> int:
-    """Everything known about one experiment."""
+    """Everything known about one experiment, or the receipt of a kept one."""
     with reading(options) as lab:
         row = experiment_of(lab, options.experiment)
+        if options.receipt:
+            sys.stdout.write(receipt.render(receipt.collect(lab.ledger, row.id)))
+            return 0
         trials, checks = lab.ledger.trials(row.id), lab.ledger.checks(row.id)
         speed = lab.ledger.speed(row.id)
         launches: Sequence[Launch] = ()

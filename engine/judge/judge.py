@@ -175,7 +175,9 @@ class Judge:
             self.task, source, gate, cases, seed=seed, probes=probes, on_check=on_check
         )
         status, reasons = verdict.judge_checks(gate, result.outcome, result.detail, result.checks)
-        facts = {"output": result.output} if result.output else {}
+        facts: dict[str, Any] = {"seed": seed, "shapes": {case["case"]: _shape(case) for case in cases}}
+        if result.output:
+            facts["output"] = result.output
         seconds = time.monotonic() - started
         return GateResult(gate, status is None, status, reasons, result.checks, facts, seconds)
 
@@ -210,7 +212,7 @@ class Judge:
         status, reasons = verdict.judge_checks(gate, race.outcome, race.detail, race.checks)
         seconds = time.monotonic() - started
         kept = ("rounds", "clocks", "launches", "agree")
-        facts: dict[str, Any] = {key: race.facts[key] for key in kept if key in race.facts}
+        facts: dict[str, Any] = {"seed": seed, **{k: race.facts[k] for k in kept if k in race.facts}}
         if status is not None:
             return GateResult(gate, False, status, reasons, race.checks, facts, seconds), None
         speed = race.score.speed(screening.flops, screening.moved_bytes, device.roofs)
@@ -221,6 +223,13 @@ class Judge:
         decision = decide_measured(speed)
         asked = None if decision.status == "keep" else decision.status
         return GateResult(gate, asked is None, asked, decision.reasons, race.checks, facts, seconds), speed
+
+
+def _shape(case: Mapping[str, Any]) -> str:
+    """A case in one line, for whoever reads a receipt: `B1 Hq2 Hkv1 Sq20 Sk100 D64 fp16 normal`."""
+    sizes = [f"{name}{case[name]}" for name in ("B", "Hq", "Hkv", "Sq", "Sk", "D") if name in case]
+    words = [str(case[name]) for name in ("dtype", "layout", "distribution") if name in case]
+    return " ".join([*sizes, *words, *(["causal"] if case.get("causal") else [])])
 
 
 def renamed(speed: Speed, names: Mapping[str, tuple[str, ...]]) -> Speed:
