@@ -142,7 +142,8 @@ class Control:
         if question.kind == "hold":
             return self._keep(command.experiment, by, "")
         decided = Decided(command.experiment, question.kind, "approve", by, "", question.source_sha)
-        return f"#{command.experiment} is approved", [decided], []
+        noted = "noted: the search goes on" if question.kind == "plateau" else ""
+        return noted or f"#{command.experiment} is approved", [decided], []
 
     def _reject(self, command: c.Reject, by: str) -> Outcome:
         question = self._question(command.experiment, command.source_sha)
@@ -150,7 +151,8 @@ class Control:
         events: list[Event] = [decided]
         if question.kind == "hold":
             events.append(StatusRevised(command.experiment, "rejected", by, command.why))
-        return f"#{command.experiment} is rejected", events, []
+        noted = "noted: the search goes on" if question.kind == "plateau" else ""
+        return noted or f"#{command.experiment} is rejected", events, []
 
     def _edit(self, command: c.Edit, by: str) -> Outcome:
         question = self._question(command.experiment, None)
@@ -174,12 +176,11 @@ class Control:
             raise UsageError(f"an idea has 1 to {IDEA_LIMIT} characters: say it in fewer words")
         if command.scope not in ("next", "always", "from"):
             raise UsageError("an idea is for `next`, `always` or `from` an experiment: choose one")
-        if command.scope == "from" and (
-            command.from_experiment is None or self.ledger.experiment(command.from_experiment) is None
-        ):
-            raise UsageError(
-                f"there is no experiment #{command.from_experiment} to start from; see `results`"
-            )
+        if command.scope == "from":
+            start = self.ledger.experiment(command.from_experiment or 0)
+            if start is None or not start.source_sha:
+                what = "no experiment" if start is None else "no candidate in"
+                raise UsageError(f"there is {what} #{command.from_experiment} to start from; see `results`")
         number = max((idea.id for idea in self.ledger.ideas()), default=0) + 1
         said = IdeaSaid(number, text, command.scope, command.from_experiment, by)
         return f"idea {number} is noted", [said], []
@@ -197,7 +198,7 @@ class Control:
         events: list[Event] = [ModeChanged(mode, by)]
         asked_kinds = {"ask": ("proposal", "keep"), "wins": ("keep",), "auto": ()}[mode]
         for question in self.ledger.open_questions():
-            if question.kind != "hold" and question.kind not in asked_kinds:
+            if question.kind in ("proposal", "keep") and question.kind not in asked_kinds:
                 events.append(
                     Decided(
                         question.experiment, question.kind, "approve", f"mode {mode}", "", question.source_sha

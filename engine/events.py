@@ -19,6 +19,7 @@ from kernel_lab.engine.facts import Check, Launch, Prediction, Reason, Speed
 SCHEMA_VERSION = 1
 
 T = typing.TypeVar("T")
+QuestionKind = Literal["proposal", "keep", "hold", "plateau"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,18 @@ class SpaceExplored(Event):
     """A proposer has nothing new to try for a task, and says what would help."""
 
     task: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlateauReached(Event):
+    """Nothing was kept for a while: `experiments` of `task` up to `experiment`. The search widens."""
+
+    experiment: int
+    task: str
+    experiments: int
+    levers: tuple[str, ...]
+    """What was turned since the last keep."""
     text: str
 
 
@@ -170,10 +183,11 @@ class Screened(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested(Event):
-    """A person is asked. `kind`: `proposal` (may it be judged), `keep` (may it be kept), `hold`."""
+    """A person is asked. `kind`: `proposal` (may it be judged), `keep` (may it be kept), `hold`, `plateau`
+    (what now: `experiment` is the champion that nothing beats)."""
 
     experiment: int
-    kind: Literal["proposal", "keep", "hold"]
+    kind: QuestionKind
     source_sha: str
     reason: str
 
@@ -183,7 +197,7 @@ class Decided(Event):
     """A person (or the mode) answered. `decision`: `approve`, `reject`, `edit`."""
 
     experiment: int
-    kind: Literal["proposal", "keep", "hold"]
+    kind: QuestionKind
     decision: Literal["approve", "reject", "edit"]
     by: str
     why: str

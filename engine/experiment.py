@@ -157,9 +157,11 @@ class Experiment:
             refused = Refused(self.id, answer.reason)
             self.steps.record(started, refused)
             return refused
-        return self._record_proposal(answer, started)
+        return self._record_proposal(answer, request, started)
 
-    def _record_proposal(self, proposal: Proposal, started: ExperimentStarted) -> Proposed | Refused:
+    def _record_proposal(
+        self, proposal: Proposal, request: ProposalRequest, started: ExperimentStarted
+    ) -> Proposed | Refused:
         try:
             source_bytes = proposal.source.encode()
             candidate = self.judge.parse(proposal.source)
@@ -167,6 +169,9 @@ class Experiment:
             refused = Refused(self.id, Reason("scope", "candidate", str(error)))
             self.steps.record(started, refused)
             return refused
+        # Starting where a person said is heeding them, whoever proposes.
+        obeyed = [idea.id for idea in request.ideas if idea.from_experiment == request.start.id]
+        ideas = tuple(dict.fromkeys([*proposal.ideas, *obeyed]))
         event = Proposed(
             experiment=self.id,
             source_sha=candidate.sha,
@@ -175,9 +180,9 @@ class Experiment:
             prediction=proposal.prediction,
             lever=proposal.lever,
             trial_space={bucket: dict(space) for bucket, space in proposal.trial_space.items()},
-            ideas=proposal.ideas,
+            ideas=ideas,
         )
-        used: list[Event] = [IdeaUsed(idea, self.id) for idea in proposal.ideas]
+        used: list[Event] = [IdeaUsed(idea, self.id) for idea in ideas]
         self.steps.record(started, event, *used, blobs=[source_bytes])
         return event
 

@@ -37,6 +37,8 @@ class LabConfig:
     """Experiments."""
     trials: int = 12
     """Settings tried in one experiment, at most."""
+    plateau: int = 12
+    """Experiments of a task without a keep after which the loop widens its search and asks a person."""
     hours: float | None = None
     usd: float | None = None
     tokens: int | None = None
@@ -101,6 +103,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "seed": int,
     "budget": int,
     "trials": int,
+    "plateau": int,
     "hours": (int, float),
     "usd": (int, float),
     "tokens": int,

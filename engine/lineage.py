@@ -17,6 +17,8 @@ REVISABLE = ("held", "vetoed", "rejected")
 def veto(ledger: Views, experiment: int, by: str, why: str, category: str) -> list[Event]:
     """Take a win back: the champion falls to the last clean one, kept descendants are held.
 
+    Champions after it that were not built on it (begun from an older experiment) stay on the line.
+
     Raises UsageError if there is no win to take back.
     """
     row = _row(ledger, experiment)
@@ -34,9 +36,16 @@ def veto(ledger: Views, experiment: int, by: str, why: str, category: str) -> li
             events.append(ApprovalRequested(number, "hold", other.source_sha or "", reason))
     line = ledger.champion_line(row.task)
     gone = {experiment, *built_on_it}
-    if line and line[-1] in gone:
-        clean = [number for number in line if number not in gone]
-        events.append(ChampionChanged(row.task, clean[-1], line[-1], f"#{experiment} was vetoed"))
+    at = next((place for place, number in enumerate(line) if number in gone), None)
+    if at is None:
+        return events
+    previous, survivors = line[at - 1], [number for number in line[at:] if number not in gone]
+    for survivor in survivors:
+        why = f"#{experiment} was vetoed, which it is not built on"
+        events.append(ChampionChanged(row.task, survivor, previous, why))
+        previous = survivor
+    if not survivors:
+        events.append(ChampionChanged(row.task, previous, line[-1], f"#{experiment} was vetoed"))
     return events
 
 

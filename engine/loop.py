@@ -14,11 +14,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_lab.engine import artefacts
+from kernel_lab.engine import artefacts, plateau
 from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
 from kernel_lab.engine.events import (
+    ApprovalRequested,
     ChampionChanged,
     EngineStopped,
     Event,
@@ -26,9 +27,11 @@ from kernel_lab.engine.events import (
     ExperimentStarted,
     LabCreated,
     Notice,
+    PlateauReached,
     Proposed,
     Screened,
     SpaceExplored,
+    type_name,
 )
 from kernel_lab.engine.experiment import Champion, Experiment, Turned
 from kernel_lab.engine.facts import Prediction, Reason
@@ -38,7 +41,7 @@ from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger import repo
 from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
-from kernel_lab.engine.proposers.base import Exhausted, Proposer
+from kernel_lab.engine.proposers.base import Exhausted, ProposalRequest, Proposer
 from kernel_lab.engine.requests import Requests
 from kernel_lab.engine.steps import Steps
 from kernel_lab.engine.tasks import TaskSpec, workload_matrix
@@ -107,6 +110,7 @@ class Loop:
             await self.control.runnable()
             if self.control.stopping:
                 return self._stopped("stop", "stopped by a person")
+            self._say_plateau()
             ended = self._limit()
             if ended is not None:
                 return ended
@@ -225,17 +229,14 @@ class Loop:
         judge = self._judges[task.name]
         steps = Steps(self.ledger, number)
         rows = {row.id: row for row in self.ledger.experiments(task=task.name)}
-        champion_id = rows[number].parent if number in rows else self.ledger.view().champions[task.name]
-        if champion_id is None:
-            raise UsageError(f"#{number} has no parent: the ledger is damaged; run `kernel-lab doctor`")
-        champion_row = rows[champion_id]
+        champion_row = rows[self.ledger.champions()[task.name]]
         champion = await self._champion(judge, champion_row)
         seed_row = next(row for row in rows.values() if row.parent is None)
         seed = await self._champion(judge, seed_row)
         request = self.requests.make(task, number, champion_row, judge.workloads)
         known = {past.canonical_sha: past.id for past in reversed(request.history) if past.canonical_sha}
         experiment = self._experiment(steps, judge, champion, seed, known)
-        started = ExperimentStarted(number, task.name, champion_id, self.proposer.name)
+        started = ExperimentStarted(number, task.name, request.start.id, self.proposer.name)
         running = asyncio.create_task(experiment.run(self.proposer, request, started))
         killing = asyncio.create_task(self.control.kill.wait())
         self.control.running = number
@@ -256,7 +257,7 @@ class Loop:
             await asyncio.gather(running, killing, return_exceptions=True)
             self.ledger.set_now({})
         if isinstance(answer, Exhausted):
-            self._explored(task.name, answer.text)
+            self._explored(request, answer.text)
             return
         artefacts.write(self.lab, number)
         self._sync_repo()
@@ -266,10 +267,45 @@ class Loop:
         reason = Reason("person", "kill", "ended by a person in the middle")
         steps.record(*events, ExperimentFinished(steps.experiment, "interrupted", (reason,), None))
 
-    def _explored(self, task: str, text: str) -> None:
+    def _explored(self, request: ProposalRequest, text: str) -> None:
+        """Note that there is nothing new from where the proposal was to start: elsewhere there may be."""
+        if request.parent is not None:
+            start = request.parent.id
+            self.requests.spent.add(start)
+            said = [idea.id for idea in request.ideas if idea.from_experiment == start]
+            if said:
+                who = f"{self.proposer.name} knows nothing new to try from #{start}"
+                self.ledger.append([Notice("info", f"idea {said[0]} goes on waiting: {who}")])
+            return
+        task = request.task.name
         self.exhausted[task] = text
         if self.ledger.view().explored.get(task) != text:
             self.ledger.append([SpaceExplored(task, text)])
+
+    def _say_plateau(self) -> None:
+        """Say each time a task has gone another `plateau` experiments without a keep, and ask a person."""
+        for task in self.tasks.values():
+            history = self.requests.history(task)
+            hint = plateau.plateau(history, self.lab.config.plateau)
+            if hint is None or hint.experiments % self.lab.config.plateau:
+                continue
+            last = plateau.since_keep(history)[-1].id
+            if self.ledger.last_body(last, type_name(PlateauReached)) is not None:
+                continue
+            champion = self.ledger.experiment(self.ledger.champions()[task.name])
+            if champion is None:
+                continue
+            text = (
+                f"nothing was kept in {hint.experiments} experiments of {task.name} since #{champion.id}: "
+                "the search widens; an idea of yours would help"
+            )
+            sha = champion.source_sha or ""
+            self.ledger.append(
+                [
+                    PlateauReached(last, task.name, hint.experiments, hint.levers, text),
+                    ApprovalRequested(champion.id, "plateau", sha, text),
+                ]
+            )
 
     async def _champion(self, judge: Judge, row: ExperimentRow) -> Champion:
         source = self.ledger.blob(row.source_sha or "").decode()
@@ -313,15 +349,11 @@ class Loop:
         return next((row for row in self.ledger.running() if row.parent is not None), None)
 
     def _next_task(self) -> TaskSpec:
-        """The task of an open experiment, else the one with the fewest experiments that is not explored."""
+        """The task of an open experiment, else the one whose turn it is among those not explored."""
         left_open = self._open_experiment()
         if left_open is not None:
             return self.tasks[left_open.task]
-        counts = {name: 0 for name in self.tasks if name not in self.exhausted}
-        for row in self.ledger.experiments():
-            if row.task in counts and row.parent is not None:
-                counts[row.task] += 1
-        return self.tasks[min(counts, key=lambda name: counts[name])]
+        return self.tasks[self.requests.next_task(self.tasks, self.exhausted)]
 
     def _limit(self) -> EngineStopped | None:
         config = self.lab.config
@@ -332,7 +364,7 @@ class Loop:
             return self._stopped("budget", f"all {config.budget} experiments of the budget are done")
         if config.hours is not None and time.monotonic() - self.started_at >= config.hours * 3600:
             return self._stopped("hours", f"{config.hours} hours are over")
-        if len(self.exhausted) == len(self.tasks):
+        if len(self.exhausted) == len(self.tasks) and not self.requests.starts():
             return self._stopped("exhausted", "; ".join(sorted(set(self.exhausted.values()))))
         return None
 

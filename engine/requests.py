@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from kernel_lab.engine import plateau
 from kernel_lab.engine.candidate import parse
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.events import GateFinished, Screened
 from kernel_lab.engine.facts import ScoreKind
 from kernel_lab.engine.lab_config import LabConfig
 from kernel_lab.engine.ledger.store import Ledger
-from kernel_lab.engine.ledger.views import ExperimentRow
+from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
 from kernel_lab.engine.proposers.base import ChampionFacts, PastExperiment, ProposalRequest
 from kernel_lab.engine.tasks import TaskSpec
@@ -28,15 +30,28 @@ class Requests:
         self.gpu = gpu
         self.model = model
         self.kind: ScoreKind = kind
+        self.spent: set[int] = set()
+        """Experiments that the proposer knows nothing new to try from: nothing starts there any more."""
         self._canonicals: dict[str, str] = {}
         self._past: dict[int, tuple[ExperimentRow, PastExperiment]] = {}
 
     def make(
         self, task: TaskSpec, experiment: int, champion: ExperimentRow, workloads: Sequence[Mapping[str, Any]]
     ) -> ProposalRequest:
-        """The request for `experiment` while `champion` is the one to beat."""
+        """The request for `experiment` while `champion` is the one to beat.
+
+        It starts from the champion, or where the first person says who wants to start from an experiment of
+        this task, or from another of the best where a plateau asks for it.
+        """
         if not champion.source_sha:
             raise UsageError(f"#{champion.id} has no text: the ledger is damaged; run `kernel-lab doctor`")
+        history = self.history(task, exclude=experiment)
+        parent, ideas = self._said_start(task, champion)
+        hint = plateau.plateau(history, self.config.plateau)
+        if parent is None and hint is not None:
+            other = plateau.branch(history, champion.id, self.config.plateau, self.spent)
+            parent = self.ledger.experiment(other.id) if other else None
+            hint = replace(hint, branched=parent is not None)
         return ProposalRequest(
             experiment=experiment,
             task=task,
@@ -44,14 +59,57 @@ class Requests:
             model=self.model,
             champion=champion,
             champion_source=self.ledger.blob(champion.source_sha).decode(),
-            history=tuple(self.history(task, exclude=experiment)),
-            ideas=tuple(idea for idea in self.ledger.ideas() if idea.waiting),
+            history=tuple(history),
+            ideas=ideas,
             seed=self.config.seed,
             trials=self.config.trials,
             device_kind=self.kind,
             workloads=tuple(dict(workload) for workload in workloads),
             champion_facts=self.facts(champion),
+            parent=parent,
+            parent_source=self.ledger.blob(parent.source_sha).decode()
+            if parent and parent.source_sha
+            else "",
+            plateau=hint,
         )
+
+    def next_task(self, tasks: Iterable[str], explored: Collection[str] = ()) -> str:
+        """The task of the first experiment that a person wants to start from, else the one with the fewest
+        experiments that is not explored."""
+        counts = dict.fromkeys(tasks, 0)
+        for _, row in self.starts():
+            if row.task in counts:
+                return row.task
+        for row in self.ledger.experiments():
+            if row.task in counts and row.parent is not None:
+                counts[row.task] += 1
+        return min((name for name in counts if name not in explored), key=lambda name: counts[name])
+
+    def starts(self) -> list[tuple[IdeaRow, ExperimentRow]]:
+        """What people want to start from, in their order, with the experiments meant."""
+        found = []
+        for idea in self.ledger.ideas():
+            if idea.waiting and idea.scope == "from" and idea.from_experiment not in self.spent:
+                row = self.ledger.experiment(idea.from_experiment or 0)
+                if row is not None and row.source_sha:
+                    found.append((idea, row))
+        return found
+
+    def _said_start(
+        self, task: TaskSpec, champion: ExperimentRow
+    ) -> tuple[ExperimentRow | None, tuple[IdeaRow, ...]]:
+        """Where people want this proposal to start from (None: the champion), and all that it should heed.
+
+        What is said from another experiment waits for a proposal that starts there.
+        """
+        start = next((row for _, row in self.starts() if row.task == task.name), None)
+        at = start.id if start is not None else None
+        ideas = tuple(
+            idea
+            for idea in self.ledger.ideas()
+            if idea.waiting and (idea.scope != "from" or (at is not None and idea.from_experiment == at))
+        )
+        return (None if at == champion.id else start), ideas
 
     def facts(self, row: ExperimentRow) -> ChampionFacts:
         """What was recorded about an experiment's candidate."""
@@ -68,7 +126,7 @@ class Requests:
                 parts = dict(event.facts.get("parts") or {})
         return ChampionFacts(launches, self.ledger.speed(row.id), parts)
 
-    def history(self, task: TaskSpec, exclude: int) -> list[PastExperiment]:
+    def history(self, task: TaskSpec, exclude: int | None = None) -> list[PastExperiment]:
         """The task's experiments, oldest first."""
         return [
             self._remembered(row, task.entry)

@@ -183,6 +183,9 @@ def _add_reading(command: Command) -> None:
     diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
     ideas = command("ideas", "cli_read:ideas", "list what people said, and what became of it", lab=True)
     ideas.add_argument("--withdraw", metavar="IDEA", type=whole(1), help="take this idea back")
+    context = command("context", "cli_context:context", "what an agent would be shown next", lab=True)
+    context.add_argument("--task", metavar="T", help="the operator (default: the one whose turn it is)")
+    context.add_argument("--tokens", metavar="N", type=whole(1), help="budget of tokens (default: 60000)")
 
 
 def _add_steering(command: Command) -> None:

@@ -29,6 +29,8 @@ def banner_lines(
     if question is not None:
         head = Text.styled(f" {KIND_WORDS.get(question.kind, question.kind)} ", theme.ALERT)
         keys = "a yes  r no  e edit" if question.kind == "proposal" else "a yes  r no  v veto"
+        if question.kind == "plateau":
+            keys = "i say an idea  a go on"
         head.append(f" {keys}  ", theme.KEY)
         head.append(fit(one_line(question.reason, 400), max(10, width - head.cell_len)), theme.WARN)
         lines.append(head)

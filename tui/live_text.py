@@ -22,7 +22,12 @@ BLOCK_LINES = 60
 
 STRIP_GATES = ("lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
 PHASE_WORDS = {"person": "waits for you", "approval": "waits for you", "propose": "proposing"}
-KIND_WORDS = {"proposal": "may it be judged?", "keep": "keep it?", "hold": "held: keep it?"}
+KIND_WORDS = {
+    "proposal": "may it be judged?",
+    "keep": "keep it?",
+    "hold": "held: keep it?",
+    "plateau": "plateau",
+}
 
 
 # ---- status
@@ -217,6 +222,8 @@ def asked_lines(model: LabModel, detail: Detail, width: int) -> list[Text]:
     words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  e edit  o look "
     if question.kind != "proposal":
         words = f" {KIND_WORDS.get(question.kind, question.kind)}  a yes  r no  o look "
+    if question.kind == "plateau":
+        words = f" {KIND_WORDS['plateau']}  i say an idea  a go on "
     lines = [Text.styled(fit(words, width), theme.ALERT)]
     lines += [Text.styled(line, theme.WARN) for line in wrapped(one_line(question.reason), width)]
     lines.append(Text.styled(""))

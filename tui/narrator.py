@@ -77,6 +77,8 @@ class Narrator:
             case e.ApprovalRequested():
                 number, reason = event.experiment, event.reason
                 answers = f"kernel-lab approve {number}, or reject {number} --why …"
+                if event.kind == "plateau":
+                    answers = f'kernel-lab say "…", or approve {number} to go on'
                 return [f"#{number}   needs you ({event.kind}): {reason} → {answers}"]
             case e.Decided():
                 why = f": {event.why}" if event.why else ""

@@ -286,6 +286,11 @@ def _revised(tables: Tables, record: Record, event: ev.StatusRevised) -> None:
 @_on(ev.ChampionChanged)
 def _champion_changed(tables: Tables, record: Record, event: ev.ChampionChanged) -> None:
     line.champion_changed(tables, text(event.task), event.experiment, event.previous)
+    tables.execute(
+        "DELETE FROM questions WHERE kind = 'plateau' "
+        "AND experiment IN (SELECT id FROM experiments WHERE task = ?)",
+        (text(event.task),),
+    )
 
 
 # ---- what people say -------------------------------------------------------------------------------
@@ -297,6 +302,7 @@ def _idea_said(tables: Tables, record: Record, event: ev.IdeaSaid) -> None:
         "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said) VALUES (?, ?, ?, ?, ?, ?)",
         (event.idea, text(event.text), event.scope, event.from_experiment, text(event.by), record.time),
     )
+    tables.execute("DELETE FROM questions WHERE kind = 'plateau'")
 
 
 @_on(ev.IdeaUsed)

@@ -10,9 +10,9 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any
 
-from kernel_lab.engine.events import SpeedJudged, build, type_name
+from kernel_lab.engine.events import QuestionKind, SpeedJudged, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
 from kernel_lab.engine.ledger.records import loads
 from kernel_lab.engine.ledger.tables import RUNNING
@@ -119,7 +119,7 @@ class OpenQuestion:
     """Something that waits for a person. `since`: seconds since the epoch."""
 
     experiment: int
-    kind: Literal["proposal", "keep", "hold"]
+    kind: QuestionKind
     source_sha: str
     reason: str
     since: float

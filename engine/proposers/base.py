@@ -60,6 +60,18 @@ class ChampionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Plateau:
+    """Nothing was kept for a while: the search for ideas has to widen."""
+
+    experiments: int
+    """Experiments of the task since its last keep."""
+    levers: tuple[str, ...]
+    """What they turned: look elsewhere."""
+    branched: bool = False
+    """Whether this request starts from another experiment because of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalRequest:
     """Everything a proposer may know. `history` holds this task's experiments, oldest first."""
 
@@ -77,6 +89,19 @@ class ProposalRequest:
     workloads: tuple[Workload, ...] = ()
     """The timed shapes with weights and buckets, as scores are made of them."""
     champion_facts: ChampionFacts = ChampionFacts()
+    parent: ExperimentRow | None = None
+    """The experiment to start from where that is not the champion: a person said so, or a plateau asks."""
+    parent_source: str = ""
+    plateau: Plateau | None = None
+
+    @property
+    def start(self) -> ExperimentRow:
+        """The experiment that this proposal starts from; it is compared with the champion all the same."""
+        return self.parent or self.champion
+
+    @property
+    def start_source(self) -> str:
+        return self.parent_source if self.parent is not None else self.champion_source
 
 
 @dataclass(frozen=True, slots=True)

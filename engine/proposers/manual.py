@@ -33,7 +33,7 @@ class Manual:
         path = self.folder / f"{request.task.name}-{request.experiment}.py"
         if not path.exists():
             self._write(path, request)
-        say(f"Waiting for a saved change of {path} (a copy of #{request.champion.id}): edit it and save.\n")
+        say(f"Waiting for a saved change of {path} (a copy of #{request.start.id}): edit it and save.\n")
         seen = ""
         missing = 0
         while True:
@@ -50,7 +50,7 @@ class Manual:
 
     def _answer(self, text: str, request: ProposalRequest, say: Say) -> Proposal | None:
         said, source = split_header(text)
-        if source.strip() == request.champion_source.strip():
+        if source.strip() == request.start_source.strip():
             return None
         try:
             _, space = read_candidate(source, request)
@@ -59,7 +59,7 @@ class Manual:
             return None
         return Proposal(
             source=source,
-            description=said.get("what") or f"Edit #{request.champion.id} by hand.",
+            description=said.get("what") or f"Edit #{request.start.id} by hand.",
             hypothesis=said.get("why", ""),
             prediction=Prediction(_number(said.get("gain", "")), None),
             lever="by_hand",
@@ -76,7 +76,7 @@ class Manual:
 
     def _write(self, path: Path, request: ProposalRequest) -> None:
         header = [
-            f"#: A copy of #{request.champion.id}. Say what you try and why, edit below, and save.",
+            f"#: A copy of #{request.start.id}. Say what you try and why, edit below, and save.",
             "#: what:",
             "#: why:",
             *(f"#: idea: {one_line(idea.text)}" for idea in request.ideas),
@@ -84,7 +84,7 @@ class Manual:
         fresh = path.with_name(path.name + ".new")
         try:
             self.folder.mkdir(exist_ok=True)
-            fresh.write_text("\n".join(header) + "\n" + request.champion_source, encoding="utf-8", newline="")
+            fresh.write_text("\n".join(header) + "\n" + request.start_source, encoding="utf-8", newline="")
             fresh.replace(path)
         except OSError as error:
             why = (error.strerror or "unknown").lower()

@@ -97,7 +97,7 @@ class Scripted:
     def _source(self, step: Step, request: ProposalRequest) -> str:
         if "source" in step:
             return str(step["source"])
-        source = request.champion_source
+        source = request.start_source
         for old, new in step.get("edit", ()):
             if source.count(old) != 1:
                 raise CandidateInvalid(

@@ -59,7 +59,7 @@ class Search:
 
     async def propose(self, request: ProposalRequest, say: Say) -> Answer:
         """The next lever that was not turned on this champion yet, or the end of the space."""
-        candidate = parse(request.champion_source, request.task.entry)
+        candidate = parse(request.start_source, request.task.entry)
         plan = _Plan(request, candidate)
         for move in plan.moves():
             if move.lever not in plan.tried_here:
@@ -208,7 +208,7 @@ class _Plan:
         return max(found)
 
     def _here(self) -> list[PastExperiment]:
-        return [past for past in self.request.history if past.parent == self.request.champion.id]
+        return [past for past in self.request.history if past.parent == self.request.start.id]
 
     def _did_not_fit(self, lever: str) -> bool:
         return any(past.lever == lever and past.status in DID_NOT_FIT for past in self._here())
@@ -235,7 +235,7 @@ class _Plan:
         )
 
     def _hypothesis(self, move: Move) -> str:
-        past = [one for one in self._past(move.lever) if one.parent != self.request.champion.id]
+        past = [one for one in self._past(move.lever) if one.parent != self.request.start.id]
         if not past:
             return move.entry.why
         best = self._best_gain(move.lever)
@@ -260,7 +260,7 @@ class _Plan:
         trials = sum(len(past.trials) for past in self.request.history)
         turned = len(self.tried_here)
         return (
-            f"space explored: {turned} moves from #{self.request.champion.id} brought no more, "
+            f"space explored: {turned} moves from #{self.request.start.id} brought no more, "
             f"{len(levers)} levers and {trials} settings in all; what would help now: an idea, an agent"
         )
 

@@ -45,9 +45,9 @@ class Script:
         if isinstance(step, Refusal):
             return step
         if isinstance(step, str):
-            source = request.champion_source + step
+            source = request.start_source + step
             return Proposal(source, "text", "why", Prediction(1.0, None), "text", {}, _ideas(request))
-        champion = parse(request.champion_source, request.task.entry)
+        champion = parse(request.start_source, request.task.entry)
         config = {name: dict(row) for name, row in champion.config.items()}
         config["*"].update(step)
         return Proposal(

@@ -108,8 +108,17 @@ def ask(request: ProposalRequest) -> str:
     """What is wanted now."""
     ideas = ", ".join(str(idea.id) for idea in request.ideas)
     heed = f" Heed what people say above (ideas {ideas})." if ideas else ""
-    start = f"starting from #{request.champion.id}."
-    return f"Propose experiment #{request.experiment} of {request.task.name}, {start}{heed}"
+    start = f"starting from #{request.start.id}."
+    lines = [f"Propose experiment #{request.experiment} of {request.task.name}, {start}{heed}"]
+    if request.plateau is not None:
+        levers = ", ".join(inline(lever, 60) for lever in request.plateau.levers)
+        count = request.plateau.experiments
+        lines.append(f"Plateau: the last {count} experiments were not kept. They turned {levers}.")
+        if request.plateau.branched:
+            lines.append("So this one starts from another experiment than the champion.")
+        else:
+            lines.append("Turn another lever, and take a larger step than these did.")
+    return "\n\n".join(lines)
 
 
 def _levers(tried: Sequence[PastExperiment]) -> str:

@@ -1,0 +1,187 @@
+"""What people say reaches the very next proposal, and where they want to start from is where it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kernel_lab.engine import commands as c
+from kernel_lab.engine.candidate import parse
+from kernel_lab.engine.events import IdeaSaid, IdeaUsed, Notice, PlateauReached
+from kernel_lab.engine.facts import Prediction
+from kernel_lab.engine.lab import Lab, open_lab, write_config
+from kernel_lab.engine.proposers.agent.context import build_context
+from kernel_lab.engine.proposers.base import Exhausted, Proposal, ProposalRequest, Say
+from kernel_lab.engine.proposers.scripted import Scripted
+from kernel_lab.engine.session import Reader
+from test_loop import TASK, Script, make_lab, make_loop, run, statuses
+
+
+def obey(lab: Lab, *commands: c.Command) -> None:
+    control = make_loop(lab, Script([])).control
+    for command in commands:
+        number = lab.ledger.send(command, "person")
+        control.obey(number, command, "person")
+        assert not (lab.ledger.command_result(number) or "").startswith("refused")
+
+
+def settings(source: str) -> dict[str, Any]:
+    return parse(source, "attention").config["*"]
+
+
+def test_an_idea_from_an_older_experiment_makes_the_next_proposal_start_there(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=2)
+    run(lab, Script([{"SKIP": True}, {"TWO_LOOPS": True}]))
+    assert lab.ledger.champions() == {TASK: 3}
+    obey(lab, c.Say("fold the scale in", "from", 1), c.Say("later, from two", "from", 2))
+    later = Script([{}, {}, {"EXP2": True}, {"EXP2": True}])
+    lab = _resumed(lab, budget=4)
+    run(lab, later)
+    first, second = later.requests[:2]
+    assert (first.start.id, first.champion.id, second.start.id) == (1, 3, 2)
+    assert [idea.text for idea in first.ideas] == ["fold the scale in"]
+    assert not settings(first.start_source).get("SKIP")
+    assert settings(first.champion_source)["SKIP"]
+    rows = lab.ledger.experiments()
+    assert [row.parent for row in rows] == [None, 1, 2, 1, 2]
+    assert rows[3].status == "discard"  # slower than the champion, though faster than where it started
+    assert [idea.used_by for idea in lab.ledger.ideas()] == [(4,), (5,)]
+    assert "starting from #1" in build_context(first, token_budget=99_999).changing
+
+
+def _resumed(lab: Lab, **limits: Any) -> Lab:
+    write_config(lab.path, replace(lab.config, **limits))
+    lab.close()
+    return open_lab(lab.path)
+
+
+class Spent:
+    """Knows something new only from the champion."""
+
+    name = "spent"
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+
+    async def propose(self, request: ProposalRequest, say: Say) -> Proposal | Exhausted:
+        self.starts.append(request.start.id)
+        if request.parent is not None:
+            return Exhausted("nothing from here")
+        source = request.start_source + f"\nX_{request.experiment} = {request.experiment}\n"
+        return Proposal(source, "a constant", "", Prediction(None, None), "constant")
+
+
+def test_where_nothing_new_is_known_the_idea_waits_and_the_loop_goes_on(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=1)
+    run(lab, Script([{"SKIP": True}]))
+    obey(lab, c.Say("use the copy engine", "from", 1))
+    lab = _resumed(lab, budget=3)
+    proposer = Spent()
+    run(lab, proposer)  # type: ignore[arg-type]
+    assert proposer.starts == [1, 2, 2]
+    notices = [r.event.text for r in lab.ledger.records() if isinstance(r.event, Notice)]
+    assert "idea 1 goes on waiting: spent knows nothing new to try from #1" in notices
+    assert lab.ledger.ideas()[0].waiting
+
+
+def test_what_is_said_while_a_proposal_streams_is_in_the_next_request_and_seen_elsewhere_within_a_second(
+    tmp_path: Path,
+) -> None:
+    lab = make_lab(tmp_path / "lab", budget=2)
+    asked: list[ProposalRequest] = []
+
+    proposing = asyncio.Event()
+
+    class Recording(Scripted):
+        async def propose(self, request: ProposalRequest, say: Say) -> Any:
+            asked.append(request)
+            asyncio.get_running_loop().call_later(0.3, proposing.set)
+            return await super().propose(request, say)
+
+    slow = {"text": ["thinking"] * 5, "delay_s": 0.15, "ideas": True}
+    proposer = Recording(
+        [{"config": {"*": {"SKIP": True}}, **slow}, {"config": {"*": {"EXP2": True}}, **slow}]
+    )
+    seen: dict[str, float] = {}
+    with closing(Reader(lab.path)) as terminal:
+
+        def say() -> None:
+            lab.ledger.send(c.Say('swap "operands" <b>\n  exactly so'), "another terminal")
+            seen["sent"] = time.monotonic()
+
+        loop = make_loop(lab, proposer)  # type: ignore[arg-type]
+
+        async def watch() -> None:
+            while len(seen) < 3:
+                for record in terminal.poll():
+                    if isinstance(record.event, IdeaSaid):
+                        seen["said"] = time.monotonic()
+                    if isinstance(record.event, IdeaUsed):
+                        seen["used"] = record.event.experiment
+                await asyncio.sleep(0.02)
+
+        async def go() -> None:
+            running, watching = asyncio.create_task(loop.run()), asyncio.create_task(watch())
+            await proposing.wait()
+            say()
+            await asyncio.gather(running, watching)
+
+        asyncio.run(go())
+    assert asked[0].ideas == ()
+    assert [idea.text for idea in asked[1].ideas] == ['swap "operands" <b>\n  exactly so']
+    assert 'swap "operands" <b>\n  exactly so' in build_context(asked[1], token_budget=99_999).changing
+    assert lab.ledger.ideas()[0].used_by == (3,)
+    assert seen["used"] == 3
+    assert seen["said"] - seen["sent"] < 1.0
+
+
+def test_the_reasons_of_a_veto_and_a_reject_are_in_the_next_request_verbatim(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=2)
+    run(lab, Script([{"SKIP": True}, {"TWO_LOOPS": True}]))
+    obey(lab, c.Veto(3, 'reads "beyond" the length,\nI think', "bug"))
+    lab = _resumed(lab, budget=3)
+    script = Script([{}, {}, {"EXP2": True}])
+    run(lab, script)
+    changing = build_context(script.requests[0], token_budget=99_999).changing
+    assert 'reads "beyond" the length,\nI think' in changing
+    assert "#3 (TWO_LOOPS) was vetoed" in changing
+    assert script.requests[0].champion.id == 2
+
+
+def test_a_plateau_is_said_widens_and_asks_the_person_until_somebody_speaks(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=6, plateau=3)
+    slower = [{"SKIP": True}, {"DESCRIPTORS": True}]
+    script = Script([*slower, "\nA = 1\n", "\nB = 1\n", "\nC = 1\n", "\nD = 1\n"])
+    run(lab, script)
+    assert statuses(lab.ledger) == ["seed", "keep", *["discard"] * 5]
+    reached = [r.event for r in lab.ledger.records() if isinstance(r.event, PlateauReached)]
+    assert [(event.experiment, event.experiments, event.levers) for event in reached] == [
+        (5, 3, ("DESCRIPTORS", "text"))
+    ]
+    assert [(q.experiment, q.kind) for q in lab.ledger.open_questions()] == [(2, "plateau")]
+    assert [request.start.id for request in script.requests] == [1, 2, 2, 2, 4, 2]
+    hint = script.requests[4].plateau
+    assert hint is not None
+    assert hint.branched
+    assert "Turn another lever" in build_context(script.requests[5], token_budget=99_999).changing
+    obey(lab, c.SetMode("auto"))
+    assert lab.ledger.open_questions() != []
+    obey(lab, c.Say("try split keys"))
+    assert lab.ledger.open_questions() == []
+
+
+def test_a_veto_leaves_a_later_champion_that_was_not_built_on_it(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=1)
+    run(lab, Script([{"EXP2": True}]))
+    obey(lab, c.Say("skip instead", "from", 1))
+    lab = _resumed(lab, budget=2)
+    run(lab, Script([{}, {"SKIP": True}]))
+    assert lab.ledger.champion_line(TASK) == [1, 2, 3]
+    obey(lab, c.Veto(2, "smells"))
+    assert lab.ledger.champion_line(TASK) == [1, 3]
+    assert statuses(lab.ledger) == ["seed", "vetoed", "keep"]
+    lab.ledger.verify()
