@@ -10,7 +10,7 @@ from kernel_lab.engine import plateau
 from kernel_lab.engine.candidate import parse
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.events import GateFinished, Screened
-from kernel_lab.engine.facts import ScoreKind
+from kernel_lab.engine.facts import Launch, ScoreKind
 from kernel_lab.engine.lab_config import LabConfig
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow
@@ -113,18 +113,24 @@ class Requests:
 
     def facts(self, row: ExperimentRow) -> ChampionFacts:
         """What was recorded about an experiment's candidate."""
-        launches: tuple[Any, ...] = ()
-        parts: dict[str, dict[str, Any]] = {}
+        launches: tuple[Launch, ...] = ()
+        screened: dict[str, Any] = {}
         for record in self.ledger.records(experiment=row.id):
             event = record.event
             if isinstance(event, Screened) and event.source_sha == row.source_sha:
                 launches = event.launches
-            if isinstance(event, GateFinished) and (event.gate, event.source_sha) == (
-                "screen",
-                row.source_sha,
-            ):
-                parts = dict(event.facts.get("parts") or {})
-        return ChampionFacts(launches, self.ledger.speed(row.id), parts)
+            if isinstance(event, GateFinished) and event.gate == "screen":
+                screened = event.facts if event.source_sha == row.source_sha else screened
+        speed = self.ledger.speed(row.id)
+        measured = speed is not None and speed.kind == "measured"
+        return ChampionFacts(
+            launches=launches,
+            speed=speed,
+            parts=dict(screened.get("parts") or {}),
+            flops=dict(screened.get("flops") or {}),
+            moved_bytes=dict(screened.get("moved_bytes") or {}),
+            roofs=dict(self.ledger.view().environment.get("roofs") or {}) if measured else {},
+        )
 
     def history(self, task: TaskSpec, exclude: int | None = None) -> list[PastExperiment]:
         """The task's experiments, oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.facts import ScoreKind
@@ -10,6 +11,9 @@ from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.proposers.base import ProposalRequest
 from kernel_lab.tui import output
 from kernel_lab.tui.cli_lab import reading
+
+if TYPE_CHECKING:
+    from kernel_lab.engine.requests import Requests
 
 
 def context(options: argparse.Namespace) -> int:
@@ -42,19 +46,26 @@ def context(options: argparse.Namespace) -> int:
 
 def next_request(lab: Lab, task: str | None = None) -> ProposalRequest:
     """The request that the next proposal for a task would get (None: the task whose turn it is)."""
-    from kernel_lab.engine.profiles import load_gpu, load_model
-    from kernel_lab.engine.requests import Requests
     from kernel_lab.engine.tasks import load_task
 
     ledger, view = lab.ledger, lab.ledger.view()
     tasks = view.tasks or lab.config.tasks
     if task is not None and task not in tasks:
         raise UsageError(f"{lab.path} has no task {task!r}: use one of {', '.join(tasks)}")
-    kind: ScoreKind = "measured" if (view.device_kind or lab.config.device) == "measured" else "estimated"
-    requests = Requests(ledger, lab.config, load_gpu(lab.config.gpu), load_model(lab.config.model), kind)
+    requests = requests_of(lab)
     name = task or requests.next_task(tasks)
     champion = ledger.experiment(view.champions.get(name, 0))
     if champion is None:
         raise UsageError(f"{lab.path} has no champion of {name} yet: `kernel-lab run` judges the seed first")
     number = ledger.last_experiment() + 1
     return requests.make(load_task(name), number, champion, view.workloads.get(name, ()))
+
+
+def requests_of(lab: Lab) -> Requests:
+    """Requests of a lab as its engine makes them."""
+    from kernel_lab.engine.profiles import load_gpu, load_model
+    from kernel_lab.engine.requests import Requests
+
+    device = lab.ledger.view().device_kind or lab.config.device
+    kind: ScoreKind = "measured" if device == "measured" else "estimated"
+    return Requests(lab.ledger, lab.config, load_gpu(lab.config.gpu), load_model(lab.config.model), kind)

@@ -183,6 +183,13 @@ def _add_reading(command: Command) -> None:
     diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
     ideas = command("ideas", "cli_read:ideas", "list what people said, and what became of it", lab=True)
     ideas.add_argument("--withdraw", metavar="IDEA", type=whole(1), help="take this idea back")
+    limits = command(
+        "bottleneck", "cli_bottleneck:bottleneck", "what limits the champion, or a candidate file", lab=True
+    )
+    limits.add_argument("file", metavar="FILE", nargs="?", help="a candidate (default: the lab's champions)")
+    limits.add_argument("--task", metavar="T", help="the operator (default: all of the lab)")
+    limits.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge FILE for (default: auto)")
+    limits.add_argument("--model", metavar="M", help="model whose shapes count for FILE")
     context = command("context", "cli_context:context", "what an agent would be shown next", lab=True)
     context.add_argument("--task", metavar="T", help="the operator (default: the one whose turn it is)")
     context.add_argument("--tokens", metavar="N", type=whole(1), help="budget of tokens (default: 60000)")

@@ -57,6 +57,11 @@ class ChampionFacts:
     speed: Speed | None = None
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Workload to the parts of its estimated time, as the screen recorded them."""
+    flops: dict[str, float] = field(default_factory=dict)
+    moved_bytes: dict[str, float] = field(default_factory=dict)
+    """By workload: bytes that have to cross DRAM at the least."""
+    roofs: dict[str, Any] = field(default_factory=dict)
+    """What the card reaches with simple kernels; empty where nothing is measured."""
 
 
 @dataclass(frozen=True, slots=True)

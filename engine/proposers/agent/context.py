@@ -144,6 +144,7 @@ def _parts(request: ProposalRequest) -> list[_Part]:
         _Part("Model", True, _notes(model.title, model.notes)),
         _Part("Task notes", True, _notes(task.name, task.notes)),
         _Part("Champion", False, (f"{digest.champion(request)}\n\n{source}",)),
+        _Part("Champion's bottleneck", False, (digest.bottleneck(request),)),
         _Part("Champion's resources", False, (digest.resources(request), "")),
         _Part("Ledger", False, digest.ledger(request)),
         _Part("Your record", False, (digest.record(request), "")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernel_lab.engine.bottleneck import bottlenecks, describe
 from kernel_lab.engine.facts import Reason, ScoreKind
 from kernel_lab.engine.proposers.agent.fence import fence, inline, visible
 from kernel_lab.engine.proposers.base import PastExperiment, ProposalRequest
@@ -37,6 +38,11 @@ def champion(request: ProposalRequest) -> str:
         scores = ", ".join(f"{_ratio(value, row.score_kind)} × {name}" for name, value in row.score.items())
         lines.append(f"Its speed: {scores}.")
     return " ".join(lines)
+
+
+def bottleneck(request: ProposalRequest) -> str:
+    """What limits the champion, by workload."""
+    return describe(bottlenecks(request.champion_facts, request.workloads))
 
 
 def resources(request: ProposalRequest) -> str:
