@@ -127,4 +127,5 @@ def decode_command(name: str, fields: dict[str, Any]) -> Command | None:
     if cls is None:
         return None
     known = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{key: value for key, value in fields.items() if key in known})
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return cls(**{key: value for key, value in values.items() if key in known})

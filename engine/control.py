@@ -23,16 +23,25 @@ from kernel_lab.engine.events import (
     Paused,
     Resumed,
     StatusRevised,
+    Submitted,
 )
 from kernel_lab.engine.facts import MODES
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.ledger.views import OpenQuestion
 
 POLL_S = 0.1
+DESCRIPTION_LIMIT = 300
+"""Characters of the sentence that says what a candidate tries."""
+
 IDEA_LIMIT = 20_000
 """Characters of one idea: a page or five, not a file."""
 
 Outcome = tuple[str, list[Event], list[bytes]]
+
+
+def check_command(ledger: Ledger, entry_of: Callable[[str], str], command: c.Command) -> None:
+    """Raise LabError, with the engine's own words, for a command that it would refuse as the lab stands."""
+    Control(ledger, entry_of, ledger.view().mode).outcome(command, "person")
 
 
 class Control:
@@ -49,14 +58,20 @@ class Control:
         self.kill = asyncio.Event()
         self.stop_now = asyncio.Event()
         self.changed = asyncio.Event()
+        self.handed_in = asyncio.Event()
+        """Set when a candidate was handed in."""
         self._waiting: dict[tuple[int, str], asyncio.Future[Decided]] = {}
 
     async def serve(self) -> None:
         """Obey commands until cancelled."""
         while True:
-            for command in self.ledger.pending_commands():
-                self.obey(command.id, command.command, command.by)
+            self.obey_all()
             await asyncio.sleep(POLL_S)
+
+    def obey_all(self) -> None:
+        """Obey every command that waits."""
+        for command in self.ledger.pending_commands():
+            self.obey(command.id, command.command, command.by)
 
     async def decision(self, experiment: int, kind: str) -> Decided:
         """Wait until a person has answered the open question about `experiment`."""
@@ -78,7 +93,7 @@ class Control:
         blobs: list[bytes] = []
         events: list[Event] = []
         try:
-            result, events, blobs = self._outcome(command, by)
+            result, events, blobs = self.outcome(command, by)
         except LabError as error:
             result = f"refused: {error}"
         except Exception as error:  # noqa: BLE001  # left pending it would end every engine of this lab
@@ -90,9 +105,12 @@ class Control:
                 future = self._waiting.get((event.experiment, event.kind))
                 if future is not None and not future.done():
                     future.set_result(event)
+            if isinstance(event, Submitted):
+                self.handed_in.set()
         self.changed.set()
 
-    def _outcome(self, command: c.Command | None, by: str) -> Outcome:
+    def outcome(self, command: c.Command | None, by: str) -> Outcome:
+        """What obeying a command comes to: the answer, and what is to be recorded. Raises LabError."""
         match command:
             case c.Approve():
                 return self._approve(command, by)
@@ -100,6 +118,8 @@ class Control:
                 return self._reject(command, by)
             case c.Edit():
                 return self._edit(command, by)
+            case c.Submit():
+                return self._submit(command, by)
             case c.Keep():
                 return self._keep(command.experiment, by, "")
             case c.Veto():
@@ -162,6 +182,25 @@ class Control:
         candidate = parse(command.source, self.entry_of(row.task))
         decided = Decided(command.experiment, "proposal", "edit", by, "", candidate.sha)
         return f"#{command.experiment} goes on as edited", [decided], [command.source.encode()]
+
+    def _submit(self, command: c.Submit, by: str) -> Outcome:
+        try:
+            entry = self.entry_of(command.task)
+        except KeyError:
+            tasks = ", ".join(self.ledger.view().tasks)
+            raise UsageError(f"this lab has no task {command.task!r}: use one of {tasks}") from None
+        candidate = parse(command.source, entry)
+        known = {idea.id for idea in self.ledger.ideas() if not idea.withdrawn}
+        for idea in command.ideas:
+            if idea not in known:
+                raise UsageError(f"there is no open idea {idea}: `kernel-lab ideas` lists them")
+        number = self.ledger.last_submission() + 1
+        description = " ".join(command.description.split())[:DESCRIPTION_LIMIT] or "A candidate by hand."
+        submitted = Submitted(number, command.task, candidate.sha, description, tuple(command.ideas), by)
+        before = len(self.ledger.submissions())
+        behind = f", behind {before} handed in before it" if before else ""
+        result = f"the candidate is the next experiment of {command.task}{behind}"
+        return result, [submitted], [command.source.encode()]
 
     def _keep(self, experiment: int, by: str, why: str) -> Outcome:
         events = lineage.keep(self.ledger, experiment, by, why)

@@ -117,6 +117,8 @@ class ExperimentStarted(Event):
     task: str
     parent: int | None
     proposer: str
+    submission: int | None = None
+    """The person's own candidate that it judges, which waits no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +292,19 @@ class IdeaUsed(Event):
 @dataclass(frozen=True, slots=True)
 class IdeaWithdrawn(Event):
     idea: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted(Event):
+    """A person handed in a candidate of their own: it is the next experiment of `task`."""
+
+    submission: int
+    task: str
+    source_sha: str
+    description: str
+    ideas: tuple[int, ...]
+    """What people said that it answers."""
     by: str
 
 

@@ -35,6 +35,7 @@ from kernel_lab.engine.judge.cases import frozen_seed
 from kernel_lab.engine.judge.judge import GateResult, Judge
 from kernel_lab.engine.judge.static import Screening
 from kernel_lab.engine.proposers.base import (
+    Elsewhere,
     Exhausted,
     PastExperiment,
     Proposal,
@@ -74,7 +75,7 @@ class Turned(Exception):
 
 
 class Experiment:
-    """Runs one experiment. `run` returns its verdict, or Exhausted if there was nothing to propose."""
+    """Runs one experiment. `run` returns its verdict, or why nothing was proposed for this task."""
 
     def __init__(
         self,
@@ -103,10 +104,10 @@ class Experiment:
 
     async def run(
         self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
-    ) -> ExperimentFinished | Exhausted:
+    ) -> ExperimentFinished | Exhausted | Elsewhere:
         """Every step in order; the verdict is recorded before it is returned."""
         proposed = await self._propose(proposer, request, started)
-        if isinstance(proposed, Exhausted):
+        if isinstance(proposed, Exhausted | Elsewhere):
             return proposed
         source_sha: str | None = None
         try:
@@ -135,7 +136,7 @@ class Experiment:
 
     async def _propose(
         self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
-    ) -> Proposed | Refused | Exhausted:
+    ) -> Proposed | Refused | Exhausted | Elsewhere:
         recorded = self.steps.find(Proposed) or self.steps.find(Refused)
         if recorded is not None:
             return recorded
@@ -151,7 +152,7 @@ class Experiment:
             answer = await proposer.propose(request, say)
         except ProposerError as error:
             answer = Refusal(Reason("scope", "proposer", str(error)))
-        if isinstance(answer, Exhausted):
+        if isinstance(answer, Exhausted | Elsewhere):
             return answer
         if isinstance(answer, Refusal):
             refused = Refused(self.id, answer.reason)
@@ -194,7 +195,9 @@ class Experiment:
             raise Turned("discard", (Reason("scope", "repeat", f"the same code as #{first}"),))
         await self._early_gates(source)
         decided = self.steps.find(Decided, kind="proposal")
-        if decided is None and self.control.mode == "ask":
+        started = self.steps.find(ExperimentStarted)
+        own = started is not None and started.submission is not None  # handing it in was the yes
+        if decided is None and self.control.mode == "ask" and not own:
             if self.steps.find(ApprovalRequested, kind="proposal") is None:
                 reason = f"mode ask: may #{self.id} be judged?"
                 self.steps.record(ApprovalRequested(self.id, "proposal", proposed.source_sha, reason))

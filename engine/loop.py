@@ -41,7 +41,14 @@ from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger import repo
 from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
-from kernel_lab.engine.proposers.base import Exhausted, ProposalRequest, Proposer
+from kernel_lab.engine.proposers.base import (
+    WAIT_FOR_PEOPLE,
+    Elsewhere,
+    Exhausted,
+    ProposalRequest,
+    Proposer,
+)
+from kernel_lab.engine.proposers.handed_in import HandedIn
 from kernel_lab.engine.requests import Requests
 from kernel_lab.engine.steps import Steps
 from kernel_lab.engine.tasks import TaskSpec, workload_matrix
@@ -74,14 +81,16 @@ class Loop:
         self._judges: dict[str, Judge] = {}
         self.requests = Requests(lab.ledger, lab.config, gpu, model, device.kind)
         self._repo_problem: str | None = None
+        self._wanted: str | None = None
+        """Task that the proposer wants to be asked for next."""
         mode = self.ledger.view().mode or lab.config.mode
         self.control = Control(self.ledger, lambda task: self.tasks[task].entry, mode)
 
     async def run(self) -> EngineStopped:
         """Research until something ends it. A LabError is recorded as the reason and raised."""
+        working = asyncio.create_task(self._work())  # first, so that the ledger begins with what the lab is
         serving = asyncio.create_task(self.control.serve())
         stopping = asyncio.create_task(self.control.stop_now.wait())
-        working = asyncio.create_task(self._work())
         try:
             await asyncio.wait({working, stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
@@ -107,6 +116,7 @@ class Loop:
         self._create()
         self._sync_repo()
         while True:
+            self.control.obey_all()
             await self.control.runnable()
             if self.control.stopping:
                 return self._stopped("stop", "stopped by a person")
@@ -236,31 +246,55 @@ class Loop:
         request = self.requests.make(task, number, champion_row, judge.workloads)
         known = {past.canonical_sha: past.id for past in reversed(request.history) if past.canonical_sha}
         experiment = self._experiment(steps, judge, champion, seed, known)
-        started = ExperimentStarted(number, task.name, request.start.id, self.proposer.name)
-        running = asyncio.create_task(experiment.run(self.proposer, request, started))
+        proposer, submission = self._proposer(task.name)
+        parent = request.start.id if submission is None else champion_row.id
+        started = ExperimentStarted(number, task.name, parent, proposer.name, submission)
+        running = asyncio.create_task(experiment.run(proposer, request, started))
         killing = asyncio.create_task(self.control.kill.wait())
+        waiting = {running, killing}
+        if not self.ledger.submissions():
+            self.control.handed_in.clear()
+        if left_open is None and proposer.name in WAIT_FOR_PEOPLE:
+            waiting.add(asyncio.create_task(self.control.handed_in.wait()))
         self.control.running = number
         try:
-            await asyncio.wait({running, killing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            while not running.done() and not self.control.kill.is_set() and steps.find(ExperimentStarted):
+                # Something was handed in, but this experiment is past its proposal.
+                await asyncio.wait({running, killing}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
-                self._interrupt(steps, started)
+                if self.control.kill.is_set():
+                    self._interrupt(steps, started)
                 return
             answer = running.result()
         finally:
             self.control.running = None
             self.control.kill.clear()
-            for waiting in (running, killing):
-                waiting.cancel()
-            await asyncio.gather(running, killing, return_exceptions=True)
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
             self.ledger.set_now({})
+        self._wanted = answer.task if isinstance(answer, Elsewhere) else None
+        if isinstance(answer, Elsewhere):
+            return
         if isinstance(answer, Exhausted):
             self._explored(request, answer.text)
             return
+        if submission is not None:
+            self.exhausted.pop(task.name, None)  # it may be the champion now, or have opened another way
         artefacts.write(self.lab, number)
         self._sync_repo()
+
+    def _proposer(self, task: str) -> tuple[Proposer, int | None]:
+        """Who proposes next: a person who handed a candidate in, with its number, or the lab's proposer."""
+        for submitted in self.ledger.submissions():
+            if submitted.task == task:
+                source = self.ledger.blob(submitted.source_sha).decode()
+                return HandedIn(submitted, source), submitted.submission
+        return self.proposer, None
 
     def _interrupt(self, steps: Steps, started: ExperimentStarted) -> None:
         events: list[Event] = [] if steps.find(ExperimentStarted) else [started]
@@ -349,10 +383,15 @@ class Loop:
         return next((row for row in self.ledger.running() if row.parent is not None), None)
 
     def _next_task(self) -> TaskSpec:
-        """The task of an open experiment, else the one whose turn it is among those not explored."""
+        """The task of an open experiment, of the first candidate that was handed in, or the one that the
+        proposer asked for; else the one whose turn it is among those not explored."""
         left_open = self._open_experiment()
         if left_open is not None:
             return self.tasks[left_open.task]
+        for submitted in self.ledger.submissions():
+            return self.tasks[submitted.task]
+        if self._wanted in self.tasks:
+            return self.tasks[self._wanted]
         return self.tasks[self.requests.next_task(self.tasks, self.exhausted)]
 
     def _limit(self) -> EngineStopped | None:
@@ -364,7 +403,8 @@ class Loop:
             return self._stopped("budget", f"all {config.budget} experiments of the budget are done")
         if config.hours is not None and time.monotonic() - self.started_at >= config.hours * 3600:
             return self._stopped("hours", f"{config.hours} hours are over")
-        if len(self.exhausted) == len(self.tasks) and not self.requests.starts():
+        wanted = self.ledger.submissions() or self.requests.starts()
+        if len(self.exhausted) == len(self.tasks) and not wanted:
             return self._stopped("exhausted", "; ".join(sorted(set(self.exhausted.values()))))
         return None
 

@@ -88,8 +88,8 @@ class Requests:
     def starts(self) -> list[tuple[IdeaRow, ExperimentRow]]:
         """What people want to start from, in their order, with the experiments meant."""
         found = []
-        for idea in self.ledger.ideas():
-            if idea.waiting and idea.scope == "from" and idea.from_experiment not in self.spent:
+        for idea in self.ledger.waiting_ideas():
+            if idea.scope == "from" and idea.from_experiment not in self.spent:
                 row = self.ledger.experiment(idea.from_experiment or 0)
                 if row is not None and row.source_sha:
                     found.append((idea, row))
@@ -106,8 +106,8 @@ class Requests:
         at = start.id if start is not None else None
         ideas = tuple(
             idea
-            for idea in self.ledger.ideas()
-            if idea.waiting and (idea.scope != "from" or (at is not None and idea.from_experiment == at))
+            for idea in self.ledger.waiting_ideas()
+            if idea.scope != "from" or (at is not None and idea.from_experiment == at)
         )
         return (None if at == champion.id else start), ideas
 

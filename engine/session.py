@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kernel_lab.engine.commands import Command
 from kernel_lab.engine.errors import LabBusy, LabError
-from kernel_lab.engine.lab import LOG, open_lab
+from kernel_lab.engine.lab import LOG, Lab, open_lab
 from kernel_lab.engine.ledger import connect
 from kernel_lab.engine.ledger.lock import engine_pid
 from kernel_lab.engine.ledger.records import Record
@@ -156,9 +156,27 @@ class Reader(EventReader):
 
 
 def send(lab_dir: Path, command: Command, by: str) -> int:
-    """Ask a lab's engine for something; the command's number. It waits if no engine runs."""
+    """Ask a lab's engine for something; the command's number. It waits if no engine runs.
+
+    Raises UsageError for what an engine would refuse as the lab stands, if none runs that could say so.
+    """
     with closing(open_lab(lab_dir)) as lab:
+        if engine_pid(lab_dir) is None:
+            _check(lab, command)
         return lab.ledger.send(command, by)
+
+
+def _check(lab: Lab, command: Command) -> None:
+    from kernel_lab.engine.control import check_command  # only here: a screen that starts can do without
+    from kernel_lab.engine.tasks import load_task
+
+    def entry_of(task: str) -> str:
+        word = next((word for word in lab.config.tasks if Path(word).name == task), None)
+        if word is None:
+            raise KeyError(task)
+        return load_task(word).entry
+
+    check_command(lab.ledger, entry_of, command)
 
 
 def wait_result(lab_dir: Path, command: int, timeout_s: float) -> str | None:

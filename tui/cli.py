@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = build_parser().parse_command(argv)
         status = _handler(options.handler)(options)
         sys.stdout.flush()
+        for line in options.beside:
+            _note(line)
     except LabError as error:
         return fail(str(error), error.exit_status)
     except KeyboardInterrupt:
@@ -51,6 +53,12 @@ def fail(message: str, status: int) -> int:
 
     print(f"kernel-lab: {clean(message)}", file=sys.stderr, flush=True)
     return status
+
+
+def _note(line: str) -> None:
+    from kernel_lab.tui.output import note
+
+    note(line)
 
 
 def _handler(name: str) -> Handler:

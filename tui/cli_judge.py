@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel_lab.engine.candidate import parse, read_candidate_file
-from kernel_lab.engine.errors import CandidateInvalid, EnvironmentProblem
+from kernel_lab.engine.errors import CandidateInvalid, EnvironmentProblem, UsageError
 from kernel_lab.engine.facts import Check, Launch, Reason, Speed
-from kernel_lab.engine.tasks import TaskSpec, load_task, workload_matrix
+from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import Device, choose_device
 from kernel_lab.tui.cli_show import print_launches, print_speed
+from kernel_lab.tui.entries import task_of
 
 if TYPE_CHECKING:
     from kernel_lab.engine.judge.judge import Judge
@@ -27,10 +28,12 @@ MARKS = {"pass": "✓", "fail": "✗", "unproven": "?"}
 
 def check(options: argparse.Namespace) -> int:
     """0 if every gate but speed passes, 1 if the candidate is turned down or held."""
-    task = load_task(options.task)
+    if options.task is not None:
+        load_task(options.task)
     device = choose_device(options.gpu, options.model)
     source = read_candidate_file(Path(options.file))
     try:
+        task = _task(options, source)
         parse(source, task.entry)
     except CandidateInvalid as error:
         reason = Reason("scope", "candidate", str(error))
@@ -57,10 +60,13 @@ def check(options: argparse.Namespace) -> int:
 
 def bench(options: argparse.Namespace) -> int:
     """The speed of a candidate against FA2 and the seed; 1 if it does not compile for the device."""
-    task = load_task(options.task)
+    if options.task is None and options.file is None:
+        raise UsageError(f"bench what? name a file, or an operator: --task {' or '.join(shipped_tasks())}")
+    seed = None if options.task is None else load_task(options.task).seed_source
     device = choose_device(options.gpu, options.model)
-    source = read_candidate_file(Path(options.file)) if options.file else task.seed_source
+    source = read_candidate_file(Path(options.file)) if options.file else seed or ""
     try:
+        task = _task(options, source)
         parse(source, task.entry)
     except CandidateInvalid as error:
         reason = Reason("scope", "candidate", str(error))
@@ -76,7 +82,29 @@ def bench(options: argparse.Namespace) -> int:
             return gate, speed, screening, await judge.device.environment()
 
     gate, speed, screening, environment = asyncio.run(work())
-    return _answer(options, gate.status or "pass", gate.reasons, (), screening.launches, speed, environment)
+    if gate.status is None:
+        verdict = f"compiles for {device.gpu.title}; values were not checked"
+        verdict += f": `kernel-lab check {options.file}` does" if options.file else ""
+    else:
+        verdict = f"verdict: {gate.status}"
+    return _answer(
+        options,
+        gate.status or "pass",
+        gate.reasons,
+        (),
+        screening.launches,
+        speed,
+        environment,
+        verdict,
+    )
+
+
+def _task(options: argparse.Namespace, source: str) -> TaskSpec:
+    """The task that the file is for; said where `--task` did not tell."""
+    task = task_of(source, options.task)
+    if options.task is None:
+        output.note(f"task {task.name}, by the file's function `{task.entry}`")
+    return task
 
 
 @contextlib.asynccontextmanager
@@ -125,8 +153,9 @@ def _answer(
     launches: tuple[Launch, ...],
     speed: Speed | None,
     environment: dict[str, Any],
+    last: str | None = None,
 ) -> int:
-    """Print the answer and return the exit status."""
+    """Print the answer, for people with `last` as the last line, and return the exit status."""
     if verdict == "error":
         why = reasons[0].detail if reasons else "the host gave no answer"
         raise EnvironmentProblem(
@@ -152,7 +181,7 @@ def _answer(
             print(output.clean(f"{reason.gate} {reason.probe}: {reason.detail}"))
         unproven = sum(1 for done in checks if done.status == "unproven")
         rest = f" ({unproven} checks could not run here and prove nothing)" if unproven else ""
-        print(f"verdict: {verdict}{rest}")
+        print(output.clean(f"{last or f'verdict: {verdict}'}{rest}"))
     return 0 if verdict == "pass" else 1
 
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.lab import Lab, open_lab, resolve_lab
 from kernel_lab.engine.ledger.views import ExperimentRow
 
 
+def chosen_lab(options: argparse.Namespace) -> Path:
+    """Folder of the lab named by `--lab`, else of the last used one, which is then said with the answer."""
+    path = resolve_lab(options.lab)
+    if options.lab is None:
+        options.lab = str(path)
+        options.beside.append(f"lab {path} (the last used one; --lab names another)")
+    return path
+
+
 @contextlib.contextmanager
 def reading(options: argparse.Namespace) -> Iterator[Lab]:
     """The lab named by `--lab`, or the last used one, open for reading."""
-    lab = open_lab(resolve_lab(options.lab), readonly=True)
+    lab = open_lab(chosen_lab(options), readonly=True)
     with contextlib.closing(lab):
         yield lab
 

@@ -33,8 +33,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**settings)
 
     def parse_command(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """Like `parse_args`, but what is left over is told with the command that it was given to."""
+        """Like `parse_args`, but what is left over is told with the command that it was given to.
+
+        `beside` of the result takes lines that go on standard error beside a successful answer.
+        """
         options, left_over = self.parse_known_args(arguments)
+        options.beside = []
         if left_over:
             prog = f"{self.prog} {options.command}" if options.command else self.prog
             raise UsageError(f"unrecognized arguments: {' '.join(left_over)}; see `{prog} --help`")
@@ -201,6 +205,11 @@ def _add_steering(command: Command) -> None:
     scope = say.add_mutually_exclusive_group()
     scope.add_argument("--always", action="store_true", help="for every proposal until withdrawn")
     scope.add_argument("--from", dest="from_experiment", metavar="N", type=experiment, help="start from #N")
+    submit = command("submit", "cli_steer:submit", "hand in a candidate: the next experiment", lab=True)
+    submit.add_argument("file", metavar="FILE")
+    submit.add_argument("--task", metavar="T", help="the operator (default: by the file's entry function)")
+    submit.add_argument("--what", metavar="TEXT", type=words, help="one sentence: what it tries")
+    submit.add_argument("--idea", metavar="IDEA", type=whole(1), action="append", help="idea that it answers")
     approve = command("approve", "cli_steer:approve", "say yes to what an experiment asks", lab=True)
     approve.add_argument("experiment", metavar="N", type=experiment)
     approve.add_argument("--with", dest="edited", metavar="FILE", help="approve this text in its place")
@@ -225,10 +234,10 @@ def _add_steering(command: Command) -> None:
 def _add_judging(command: Command) -> None:
     check = command("check", "cli_judge:check", "put a candidate file through every gate")
     check.add_argument("file", metavar="FILE")
-    bench = command("bench", "cli_judge:bench", "the speed of a candidate file, or of the task's seed kernel")
+    bench = command("bench", "cli_judge:bench", "the speed of a candidate file, or of a task's seed kernel")
     bench.add_argument("file", metavar="FILE", nargs="?")
     for sub in (check, bench):
-        sub.add_argument("--task", metavar="T", required=True, help="the operator")
+        sub.add_argument("--task", metavar="T", help="the operator (default: by the file's entry function)")
         sub.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
         sub.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
     check.add_argument(

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.errors import UsageError
-from kernel_lab.engine.lab import resolve_lab
 from kernel_lab.tui import output
-from kernel_lab.tui.cli_lab import experiment_of, reading
+from kernel_lab.tui.cli_lab import chosen_lab, experiment_of, reading
 
 BY = "person"
 WAIT_S = 5.0
@@ -24,7 +23,7 @@ def send(options: argparse.Namespace, command: c.Command) -> int:
     """
     from kernel_lab.engine import session
 
-    path = resolve_lab(options.lab)
+    path = chosen_lab(options)
     number = session.send(path, command, BY)
     running = session.engine_pid(path) is not None
     answer = session.wait_result(path, number, WAIT_S) if running else None
@@ -52,7 +51,7 @@ def _must_run(options: argparse.Namespace, what: str) -> None:
     """Refuse what makes sense only now: left in the lab it would hit the next engine."""
     from kernel_lab.engine import session
 
-    path = resolve_lab(options.lab)
+    path = chosen_lab(options)
     if session.engine_pid(path) is None:
         raise UsageError(f"no engine runs in {path}, so there is nothing to {what}; see `kernel-lab labs`")
 
@@ -81,6 +80,22 @@ def say(options: argparse.Namespace) -> int:
         _known(options, options.from_experiment)
         return send(options, c.Say(text, "from", options.from_experiment))
     return send(options, c.Say(text, "always" if options.always else "next"))
+
+
+def submit(options: argparse.Namespace) -> int:
+    """Hand in a candidate: it is judged as the next experiment of its task."""
+    from kernel_lab.engine.candidate import parse, read_candidate_file
+    from kernel_lab.engine.proposers.people import words_from_docstring
+    from kernel_lab.tui.entries import task_of
+
+    path = Path(options.file)
+    with reading(options) as lab:
+        tasks = lab.config.tasks
+    source = read_candidate_file(path)
+    task = task_of(source, options.task, tasks)
+    parse(source, task.entry)
+    what = options.what or words_from_docstring(source).description or f"Try {path.name}."
+    return send(options, c.Submit(task.name, source, what, tuple(options.idea or ())))
 
 
 def approve(options: argparse.Namespace) -> int:

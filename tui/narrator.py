@@ -42,6 +42,8 @@ class Narrator:
                 return [f"idea {event.idea} from {event.by}: {event.text}"]
             case e.IdeaUsed():
                 return [f"idea {event.idea} is used by #{event.experiment}"]
+            case e.Submitted():
+                return [f"a candidate for {event.task} is handed in by {event.by}: {event.description}"]
             case e.IdeaWithdrawn():
                 return [f"idea {event.idea} is withdrawn by {event.by}"]
             case e.ChampionChanged():

@@ -94,6 +94,18 @@ def _resumed(tables: Tables, record: Record, event: ev.Resumed) -> None:
     _set_meta(tables, paused=False)
 
 
+@_on(ev.Submitted)
+def _submitted(tables: Tables, record: Record, event: ev.Submitted) -> None:
+    before = _submissions(tables)
+    waiting = [*before["waiting"], asdict(event)]
+    _set_meta(tables, submissions={"last": max(before["last"], event.submission), "waiting": waiting})
+
+
+def _submissions(tables: Tables) -> dict[str, Any]:
+    rows = tables.execute("SELECT value FROM meta WHERE key = 'submissions'").fetchall()
+    return dict(loads(rows[0][0])) if rows else {"last": 0, "waiting": []}
+
+
 @_on(ev.SpaceExplored)
 def _space_explored(tables: Tables, record: Record, event: ev.SpaceExplored) -> None:
     _set_meta(tables, explored={**_explored(tables), event.task: event.text})
@@ -121,6 +133,10 @@ def _started(tables: Tables, record: Record, event: ev.ExperimentStarted) -> Non
         "VALUES (?, ?, ?, ?, ?, ?, 'proposing')",
         (event.experiment, text(event.task), event.parent, text(event.proposer), RUNNING, record.time),
     )
+    if event.submission is not None:
+        before = _submissions(tables)
+        waiting = [one for one in before["waiting"] if one["submission"] != event.submission]
+        _set_meta(tables, submissions={**before, "waiting": waiting})
     explored = _explored(tables)
     if event.task in explored:
         _set_meta(tables, explored={task: text for task, text in explored.items() if task != event.task})

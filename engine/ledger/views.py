@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kernel_lab.engine.events import QuestionKind, SpeedJudged, build, type_name
+from kernel_lab.engine.events import QuestionKind, SpeedJudged, Submitted, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
 from kernel_lab.engine.ledger.records import loads
 from kernel_lab.engine.ledger.tables import RUNNING
@@ -149,6 +149,8 @@ class LabView:
     left_out: tuple[str, ...] = ()
     explored: dict[str, str] = field(default_factory=dict)
     """Task to what its proposer said when it had nothing new to try; gone when it tries something again."""
+    submissions: tuple[Submitted, ...] = ()
+    """Candidates that people handed in and that wait to be judged, in their order."""
     stopped: str | None = None
     """Why the engine last stopped on purpose; None while none did since the last start."""
 
@@ -272,6 +274,23 @@ class Views:
             for idea, text, scope, origin, by, used_by, withdrawn, said in rows
         ]
 
+    def waiting_ideas(self) -> list[IdeaRow]:
+        """What the next proposal should heed: without what a candidate answers that was handed in."""
+        answered = {idea for one in self.submissions() for idea in one.ideas}
+        return [idea for idea in self.ideas() if idea.waiting and idea.id not in answered]
+
+    def submissions(self) -> tuple[Submitted, ...]:
+        """Candidates that people handed in and that wait to be judged, in their order."""
+        return tuple(build(Submitted, one) for one in self._handed_in().get("waiting", ()))
+
+    def last_submission(self) -> int:
+        """Highest number given to a candidate that was handed in; 0 if there was none."""
+        return int(self._handed_in().get("last", 0))
+
+    def _handed_in(self) -> dict[str, Any]:
+        rows = self.fetch("SELECT value FROM meta WHERE key = 'submissions'")
+        return dict(loads(rows[0][0])) if rows else {}
+
     def open_questions(self) -> list[OpenQuestion]:
         """What waits for a person, longest first."""
         rows = self.fetch(
@@ -310,6 +329,7 @@ class Views:
             workloads=meta.get("workloads", {}),
             left_out=tuple(meta.get("left_out", ())),
             explored=meta.get("explored", {}),
+            submissions=self.submissions() if "submissions" in meta else (),
             stopped=meta.get("stopped"),
         )
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAMES = ("search", "manual", "folder", "scripted")
 LATER = ("anthropic", "openai", "command", "anthropic+search")
+WAIT_FOR_PEOPLE = ("manual", "folder")
+"""Proposers that may wait for days: a candidate that is handed in meanwhile goes first."""
 
 DEFAULT_TRIALS = 8
 """Settings that search tries within one experiment unless the lab says otherwise."""
@@ -139,7 +141,14 @@ class Refusal:
     reason: Reason
 
 
-Answer = Proposal | Exhausted | Refusal
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The proposer's next candidate is for another task of the lab: it wants to be asked for that one."""
+
+    task: str
+
+
+Answer = Proposal | Exhausted | Refusal | Elsewhere
 Say = Callable[[str], None]
 
 
@@ -177,7 +186,7 @@ def make_proposer(name: str, lab: Lab) -> Proposer:
         from kernel_lab.engine.tasks import load_task
 
         folder = Path(detail).expanduser() if detail else lab.path / "inbox"
-        entries = tuple(load_task(task).entry for task in lab.config.tasks)
+        entries = {task.name: task.entry for task in map(load_task, lab.config.tasks)}
         return Folder(folder, lab.path / "inbox" / ".taken.json", entries, given=bool(detail))
     if kind == "scripted":
         from kernel_lab.engine.proposers.scripted import Scripted

@@ -11,15 +11,16 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernel_lab.engine.candidate import read_candidate_file, text_sha
 from kernel_lab.engine.errors import CandidateInvalid, ProposerError, UsageError
 from kernel_lab.engine.facts import Reason
-from kernel_lab.engine.proposers.base import Answer, Proposal, ProposalRequest, Refusal, Say
+from kernel_lab.engine.proposers.base import Answer, Elsewhere, Proposal, ProposalRequest, Refusal, Say
 from kernel_lab.engine.proposers.people import (
     Words,
-    is_for_another_task,
+    entries_of,
     one_line,
     read_candidate,
     words_from_docstring,
@@ -35,38 +36,44 @@ SETTLED_S = 1.0
 class Folder:
     """Watches one folder. `record` is a file of the lab that remembers what was taken for which experiment.
 
+    `entries` are the lab's tasks with their entry functions. A file for another task than the one asked for
+    is answered with that task's name, so that files of all tasks are taken in the order of their names.
+
     A file counts as taken once a later experiment is asked for, so that an engine killed in between takes it
     again, and only then.
     """
 
     name = "folder"
 
-    def __init__(self, folder: Path, record: Path, entries: tuple[str, ...], *, given: bool) -> None:
+    def __init__(self, folder: Path, record: Path, entries: Mapping[str, str], *, given: bool) -> None:
         if given and not folder.is_dir():
             raise UsageError(f"{folder} is no folder; create it or use --proposer folder for the lab's inbox")
         self.folder = folder
         self.record = record
-        self.entries = entries
+        self.entries = dict(entries)
         self.given = given
 
     async def propose(self, request: ProposalRequest, say: Say) -> Answer:
-        """The next file that was not taken yet; waits for one."""
+        """The next file that was not taken yet, or the task that it is for; waits for one."""
         said = ""
         while True:
             waiting = self._waiting(request)
             if waiting is not None:
-                path, key = waiting
+                path, key, task = waiting
+                if task != request.task.name:
+                    return Elsewhere(task)
                 self._take(key, request.experiment)
                 say(f"Taking {one_line(path.name, 80)}.\n")
                 return self._read(path, request)
-            text = f"Waiting for a file with `{request.task.entry}`: put NAME.py into {self.folder}\n"
+            entries = " or ".join(f"`{entry}`" for entry in self.entries.values())
+            text = f"Waiting for a file with {entries}: put NAME.py into {self.folder}\n"
             if text != said:
                 say(text)
                 said = text
             await asyncio.sleep(POLL_S)
 
-    def _waiting(self, request: ProposalRequest) -> tuple[Path, str] | None:
-        """The first file in the order of names that is whole, new and for this task."""
+    def _waiting(self, request: ProposalRequest) -> tuple[Path, str, str] | None:
+        """The first file in the order of names that is whole and new, with its key and its task."""
         taken = self._taken()
         for path in self._files():
             try:
@@ -78,15 +85,19 @@ class Folder:
             try:
                 source = read_candidate_file(path)
             except UsageError:
-                key = f"{path}|{status.st_mtime_ns}|{status.st_size}"
+                key, task = f"{path}|{status.st_mtime_ns}|{status.st_size}", request.task.name
             else:
-                others = tuple(entry for entry in self.entries if entry != request.task.entry)
-                if is_for_another_task(source, request.task.entry, others):
-                    continue
-                key = f"{path}|{text_sha(source)}"
+                key, task = f"{path}|{text_sha(source)}", self._task_of(source, request)
             if taken.get(key, request.experiment) == request.experiment:
-                return path, key
+                return path, key, task
         return None
+
+    def _task_of(self, source: str, request: ProposalRequest) -> str:
+        """The lab's task that a file has the entry function of; the one asked for where that is not plain."""
+        found = entries_of(source)
+        if request.task.entry in found:
+            return request.task.name
+        return next((task for task, entry in self.entries.items() if entry in found), request.task.name)
 
     def _files(self) -> list[Path]:
         try:

@@ -10,7 +10,7 @@ import asyncio
 import re
 from pathlib import Path
 
-from kernel_lab.engine.candidate import read_candidate_file
+from kernel_lab.engine.candidate import read_candidate_file, text_sha
 from kernel_lab.engine.errors import CandidateInvalid, ProposerError, UsageError
 from kernel_lab.engine.facts import Prediction
 from kernel_lab.engine.proposers.base import Answer, Proposal, ProposalRequest, Say
@@ -20,8 +20,15 @@ POLL_S = 0.5
 _HEADER = re.compile(r"#: ?([a-z]*) ?:?(.*)")
 
 
+LEVER = "by_hand"
+
+
 class Manual:
-    """Writes `<folder>/<task>-<experiment>.py` and waits until a changed copy is saved."""
+    """Writes `<folder>/<task>-<experiment>.py` and waits until a changed copy is saved.
+
+    A copy that was begun for an earlier experiment, which another candidate took, is watched too: the person
+    may have it open.
+    """
 
     name = "manual"
 
@@ -31,26 +38,43 @@ class Manual:
     async def propose(self, request: ProposalRequest, say: Say) -> Answer:
         """The saved change of the champion's copy. An unfinished edit of a killed engine is kept."""
         path = self.folder / f"{request.task.name}-{request.experiment}.py"
-        if not path.exists():
-            self._write(path, request)
-        say(f"Waiting for a saved change of {path} (a copy of #{request.start.id}): edit it and save.\n")
-        seen = ""
+        earlier = self._begun_before(request)
+        begun = [old for old in earlier if _changed(self._saved(old), request)]
+        if begun:
+            what = f"{begun[0]}, which is begun"
+        else:
+            what = f"{path} (a copy of #{request.start.id})"
+            if not path.exists():
+                self._write(path, request)
+        say(f"Waiting for a saved change of {what}: edit it and save.\n")
+        seen: dict[Path, str] = {}
         missing = 0
         while True:
-            text = self._saved(path)
-            missing = missing + 1 if text is None else 0
+            for copy in (path, *earlier):
+                text = self._saved(copy)
+                if text is not None and text != seen.get(copy):
+                    seen[copy] = text
+                    answer = self._answer(text, request, say)
+                    if answer is not None:
+                        return answer
+            missing = missing + 1 if not begun and self._saved(path) is None else 0
             if missing > 4:  # gone for good, not just between an editor's rename and write
                 self._write(path, request)
-            elif text is not None and text != seen:
-                seen = text
-                answer = self._answer(text, request, say)
-                if answer is not None:
-                    return answer
             await asyncio.sleep(POLL_S)
+
+    def _begun_before(self, request: ProposalRequest) -> list[Path]:
+        """Copies of this task for earlier experiments that were not proposed, the newest first."""
+        proposed = {past.id for past in request.history if past.lever == LEVER}
+        found = {}
+        for path in self.folder.glob(f"{request.task.name}-*.py"):
+            number = path.stem.rpartition("-")[2]
+            if number.isdecimal() and int(number) < request.experiment and int(number) not in proposed:
+                found[int(number)] = path
+        return [found[number] for number in sorted(found, reverse=True)]
 
     def _answer(self, text: str, request: ProposalRequest, say: Say) -> Proposal | None:
         said, source = split_header(text)
-        if source.strip() == request.start_source.strip():
+        if not _changed(text, request):
             return None
         try:
             _, space = read_candidate(source, request)
@@ -62,7 +86,7 @@ class Manual:
             description=said.get("what") or f"Edit #{request.start.id} by hand.",
             hypothesis=said.get("why", ""),
             prediction=Prediction(_number(said.get("gain", "")), None),
-            lever="by_hand",
+            lever=LEVER,
             trial_space=space,
             ideas=tuple(idea.id for idea in request.ideas),
         )
@@ -89,6 +113,15 @@ class Manual:
         except OSError as error:
             why = (error.strerror or "unknown").lower()
             raise ProposerError(f"{path} cannot be written ({why}); make room or permit it") from None
+
+
+def _changed(text: str | None, request: ProposalRequest) -> bool:
+    """Whether a copy holds something else than a candidate that was judged already."""
+    if text is None:
+        return False
+    source = split_header(text)[1]
+    judged = {past.source_sha for past in request.history}
+    return source.strip() != request.start_source.strip() and text_sha(source) not in judged
 
 
 def split_header(text: str) -> tuple[dict[str, str], str]:

@@ -98,11 +98,10 @@ def read_candidate(
     return candidate, {} if repeated else trial_space(candidate, request)
 
 
-def is_for_another_task(source: str, entry: str, entries: tuple[str, ...]) -> bool:
-    """Whether a file has no function `entry` but one that another task of the lab calls."""
+def entries_of(source: str) -> set[str]:
+    """Names of the functions at module level; none of a text that is no Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    return entry not in names and bool(names & set(entries))
+        return set()
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -23,6 +23,7 @@ from kernel_lab.engine.candidate import parse, read_candidate_file, with_config
 from kernel_lab.engine.errors import CandidateInvalid, ProposerError, UsageError
 from kernel_lab.engine.facts import Prediction, Reason
 from kernel_lab.engine.proposers.base import Answer, Exhausted, Proposal, ProposalRequest, Refusal, Say
+from kernel_lab.engine.proposers.handed_in import LEVER
 
 ACTIONS = ("source", "edit", "config", "refuse", "fail", "end")
 DETAILS = (
@@ -66,7 +67,7 @@ class Scripted:
     async def propose(self, request: ProposalRequest, say: Say) -> Answer:
         """Play the next step of this task."""
         mine = [step for step in self.steps if step.get("task", request.task.name) == request.task.name]
-        done = sum(past.parent is not None for past in request.history)
+        done = sum(past.parent is not None and past.lever != LEVER for past in request.history)
         if done >= len(mine):
             return Exhausted("the script has ended; what would help now: an idea, an agent")
         step = mine[done]

@@ -111,20 +111,32 @@ async def test_an_idea_can_be_carried_out_in_the_editor(
         await driver.press("i", *"pack", "enter")
         await driver.on("ChoiceDialog")
         await driver.press("o")
-        await driver.until(lambda: len(sent) == 2)
+        await driver.until(lambda: lab.ledger.submissions())
     submit = sent[1]
     assert isinstance(submit, Submit)
     assert submit.source.startswith("# idea: pack\n") and submit.source.endswith("# by hand\n")
+    (waiting,) = lab.ledger.submissions()
+    assert (waiting.task, waiting.description, waiting.ideas) == (submit.task, "pack", (1,))
+    assert lab.ledger.blob(waiting.source_sha).decode() == submit.source
 
 
-async def test_a_candidate_that_an_engine_does_not_take_is_kept_in_the_inbox(
-    cockpit: Cockpit, lab: FakeLab
+async def test_a_candidate_that_is_refused_is_saved_to_be_mended(
+    cockpit: Cockpit,
+    lab: FakeLab,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("EDITOR", program(tmp_path, "ed", 'echo "def (" >> "$1"'))
     async with cockpit(lab.folder) as driver:
+        driver.app.suspend = nullcontext  # type: ignore[method-assign,assignment]
         for number in (1, 2):
-            driver.screen._submitted("refused: not known", f"source {number}")  # type: ignore[attr-defined]
-            await driver.told(f"inbox/idea_{number}.py")
-        assert (lab.folder / "inbox" / "idea_2.py").read_text() == "source 2"
+            await driver.press("i", *"pack", "enter")
+            await driver.on("ChoiceDialog")
+            await driver.press("o")
+            await driver.told(f"refused/candidate_{number}.py")
+        assert (lab.folder / "refused" / "candidate_2.py").read_text().endswith("def (\n")
+    assert lab.ledger.submissions() == ()
 
 
 async def test_manual_opens_the_copy_that_the_engine_waits_for(

@@ -114,6 +114,8 @@ EVENTS = st.one_of(
     st.builds(e.IdeaSaid, _numbers, _texts, st.just("from"), _parents, _texts),
     st.builds(e.IdeaUsed, _numbers, _numbers),
     st.builds(e.IdeaWithdrawn, _numbers, _texts),
+    st.builds(e.Submitted, _numbers, _tasks, _shas, _texts, st.just((1,)), _texts),
+    st.builds(e.ExperimentStarted, _numbers, _tasks, _parents, st.just("person"), _numbers),
     st.builds(e.ModeChanged, st.just("ask"), _texts),
     st.builds(e.Paused, _texts),
     st.builds(e.Resumed, _texts),

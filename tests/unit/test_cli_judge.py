@@ -118,7 +118,10 @@ def test_a_host_that_failed_is_the_environments_fault(
 
 
 def test_bench_shows_the_seed_of_a_task_without_a_file(
-    kernel_lab: KernelLab, answers: Callable[[CheckReport], None], monkeypatch: pytest.MonkeyPatch
+    kernel_lab: KernelLab,
+    answers: Callable[[CheckReport], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     seen: list[str] = []
 
@@ -139,6 +142,12 @@ def test_bench_shows_the_seed_of_a_task_without_a_file(
     answer = kernel_lab("bench", "--task", "gqa_decode")
     assert answer.status == 0, answer.err
     assert seen == [load_task("gqa_decode").seed_source]
+    # Only the compiler has judged it, and the last line says no more than that.
+    assert answer.out.splitlines()[-1] == "compiles for RTX 3060; values were not checked"
+    (tmp_path / "mine.py").write_text(seen[0])
+    mine = kernel_lab("bench", tmp_path / "mine.py")
+    assert "task gqa_decode, by the file's function `decode`" in mine.err
+    assert mine.out.splitlines()[-1].endswith(f"`kernel-lab check {tmp_path / 'mine.py'}` does")
     assert "~91.5" in answer.out and "estimated 0.920× against FA2" in answer.out
     assert (
         json.loads(kernel_lab("bench", "--task", "gqa_decode", "--json").out)["speed"]["kind"] == "estimated"

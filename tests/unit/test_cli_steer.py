@@ -14,6 +14,7 @@ import pytest
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.lab import EngineLock, open_lab
+from kernel_lab.engine.tasks import load_task
 
 KernelLab = Callable[..., Any]
 
@@ -59,7 +60,9 @@ def test_a_running_engine_obeys_and_its_answer_is_printed(
     arguments: list[str], said: str, kernel_lab: KernelLab, running_lab: Path
 ) -> None:
     answer = kernel_lab(*arguments)
-    assert (answer.status, answer.out.strip(), answer.err) == (0, said, "")
+    beside = f"lab {running_lab} (the last used one; --lab names another)\n"
+    assert (answer.status, answer.out.strip(), answer.err) == (0, said, beside)
+    assert kernel_lab("resume", "--lab", running_lab).err == ""
 
 
 def test_kill_is_refused_where_nothing_runs(kernel_lab: KernelLab, running_lab: Path) -> None:
@@ -95,6 +98,68 @@ def test_without_an_engine_a_command_waits_and_says_so(kernel_lab: KernelLab, re
     with closing(open_lab(recorded_lab, readonly=True)) as lab:
         waiting = [row.command for row in lab.ledger.pending_commands()]
     assert waiting == [c.Say("later"), c.Pause()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["keep", "3"], "#3 is incorrect: only held, vetoed, rejected wins can be kept by hand"),
+        (["veto", "3", "--why", "x"], "#3 is incorrect, not a kept or held win"),
+        (["ideas", "--withdraw", "7"], "there is no open idea 7"),
+        (["reject", "2", "--why", "x"], "nothing is asked about #2"),
+    ],
+)
+def test_what_an_engine_would_refuse_is_not_queued_for_one(
+    arguments: list[str], said: str, kernel_lab: KernelLab, recorded_lab: Path
+) -> None:
+    answer = kernel_lab(*arguments)
+    assert answer.status == 2 and said in answer.line
+    with closing(open_lab(recorded_lab, readonly=True)) as lab:
+        assert not lab.ledger.pending_commands()
+
+
+def test_a_candidate_is_handed_in_for_the_task_of_its_entry_function(
+    kernel_lab: KernelLab, recorded_lab: Path, tmp_path: Path
+) -> None:
+    source = load_task("gqa_decode").seed_source
+    (tmp_path / "mine.py").write_text(source)
+    answer = kernel_lab("submit", tmp_path / "mine.py", "--what", "My own", "--idea", "1")
+    assert answer.status == 0 and answer.out.startswith("queued: no engine runs")
+    plain = kernel_lab("submit", tmp_path / "mine.py", "--task", "gqa_decode", "--json")
+    assert json.loads(plain.out)["command"] == "submit"
+    with closing(open_lab(recorded_lab, readonly=True)) as lab:
+        first, second = (row.command for row in lab.ledger.pending_commands())
+    assert first == c.Submit("gqa_decode", source, "My own", (1,))
+    assert isinstance(second, c.Submit) and second.description.startswith("Grouped-query attention")
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "status", "said"),
+    [
+        ("gqa_prefill", [], 1, "there is no entry function decode"),
+        ("gqa_decode", ["--idea", "9"], 2, "there is no open idea 9"),
+        (
+            "gqa_decode",
+            ["--task", "gqa_prefill"],
+            2,
+            "this lab has no task 'gqa_prefill': use one of gqa_decode",
+        ),
+    ],
+)
+def test_a_candidate_that_the_lab_cannot_judge_is_not_queued(
+    task: str,
+    more: list[str],
+    status: int,
+    said: str,
+    kernel_lab: KernelLab,
+    recorded_lab: Path,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.py").write_text(load_task(task).seed_source)
+    answer = kernel_lab("submit", tmp_path / "mine.py", *more)
+    assert answer.status == status and said in answer.line
+    with closing(open_lab(recorded_lab, readonly=True)) as lab:
+        assert not lab.ledger.pending_commands()
 
 
 @pytest.mark.parametrize("arguments", [["stop"], ["stop", "--now"], ["kill"]])

@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernel_lab.engine.candidate import parse
+from kernel_lab.engine.candidate import parse, text_sha
 from kernel_lab.engine.errors import ProposerError, UsageError
 from kernel_lab.engine.lab import LabConfig, create_lab
 from kernel_lab.engine.proposers import folder as folder_module
 from kernel_lab.engine.proposers import manual as manual_module
 from kernel_lab.engine.proposers.base import (
+    Elsewhere,
     Exhausted,
     Proposal,
     ProposalRequest,
@@ -29,7 +30,7 @@ from kernel_lab.engine.proposers.manual import Manual, split_header
 from kernel_lab.engine.proposers.scripted import Scripted
 from proposer_requests import after, ask, idea, past, request
 
-ENTRIES = ("decode", "attention")
+ENTRIES = {"gqa_decode": "decode", "gqa_prefill": "attention"}
 
 
 def variant(number: int, docstring: str = "") -> str:
@@ -59,7 +60,7 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual_module, "POLL_S", 0.01)
 
 
-def watcher(inbox: Path, entries: tuple[str, ...] = ENTRIES) -> Folder:
+def watcher(inbox: Path, entries: dict[str, str] = ENTRIES) -> Folder:
     return Folder(inbox, inbox / ".taken.json", entries, given=False)
 
 
@@ -207,7 +208,7 @@ def test_it_waits_for_a_file_and_says_so_once(inbox: Path) -> None:
     answer, said = while_waiting(watcher(inbox), request(), drop)
     assert proposed(answer).source == variant(4)
     assert said == [
-        f"Waiting for a file with `decode`: put NAME.py into {inbox}\n",
+        f"Waiting for a file with `decode` or `attention`: put NAME.py into {inbox}\n",
         "Taking late.py.\n",
     ]
 
@@ -221,14 +222,18 @@ def test_a_file_that_is_still_written_to_is_left_alone(inbox: Path) -> None:
     assert proposed(while_waiting(watcher(inbox), request(), finish)[0]).source == variant(1)
 
 
-def test_a_file_for_the_lab_s_other_task_is_left_for_it(inbox: Path, tmp_path: Path) -> None:
+def test_files_of_both_tasks_are_taken_in_the_order_of_names_whichever_task_is_asked_for(
+    inbox: Path, tmp_path: Path
+) -> None:
     prefill = request("gqa_prefill")
     old(inbox / "a.py", prefill.champion_source.replace("LOG2_E = ", "LOG2_E = 1 * "))
     old(inbox / "b.py", variant(2))
-    first = proposed(ask(watcher(inbox), request()))
-    assert first.source == variant(2)
-    assert proposed(ask(watcher(inbox), replace(prefill, experiment=3))).lever == "file:a"
-    alone = Folder(inbox, tmp_path / "taken.json", ("decode",), given=False)
+    assert ask(watcher(inbox), request()) == Elsewhere("gqa_prefill")
+    first = proposed(ask(watcher(inbox), prefill))
+    assert first.lever == "file:a"
+    assert ask(watcher(inbox), after(prefill, first)) == Elsewhere("gqa_decode")
+    assert proposed(ask(watcher(inbox), replace(request(), experiment=3))).source == variant(2)
+    alone = Folder(inbox, tmp_path / "taken.json", {"gqa_decode": "decode"}, given=False)
     assert "no entry function decode" in refused(ask(alone, request()))
 
 
@@ -280,6 +285,34 @@ def test_a_saved_change_of_the_champion_s_copy_is_proposed(tmp_path: Path) -> No
     assert said[0] == f"Waiting for a saved change of {path} (a copy of #1): edit it and save.\n"
     assert len(said) == 2
     assert said[1].startswith("Not a candidate yet: syntax error: line ")
+
+
+def test_a_copy_that_another_candidate_overtook_is_still_watched(tmp_path: Path) -> None:
+    begun = tmp_path / "gqa_decode-2.py"
+    begun.write_text(variant(7).replace("MAX_SPLITS = 7", "MAX_SPLITS = (("))
+    other = past(2, 1, "handed_in", source=variant(9))
+    asked = replace(request(), experiment=3, history=(*request().history, other))
+
+    async def mend() -> None:
+        assert not (tmp_path / "gqa_decode-3.py").exists()
+        begun.write_text(variant(7))
+
+    answer, said = while_waiting(Manual(tmp_path), asked, mend)
+    assert proposed(answer).source == variant(7)
+    assert said[0] == f"Waiting for a saved change of {begun}, which is begun: edit it and save.\n"
+
+
+def test_a_copy_without_a_change_is_written_anew_for_a_new_champion(tmp_path: Path) -> None:
+    asked = request()
+    (tmp_path / "gqa_decode-2.py").write_text(asked.champion_source)
+    old_one = replace(past(1, None, "seed"), source_sha=text_sha(asked.champion_source))
+    newer = replace(asked, experiment=3, champion_source=variant(9), history=(old_one,))
+
+    async def edit() -> None:
+        assert split_header((tmp_path / "gqa_decode-3.py").read_text())[1] == variant(9)
+        (tmp_path / "gqa_decode-3.py").write_text(variant(4))
+
+    assert proposed(while_waiting(Manual(tmp_path), newer, edit)[0]).source == variant(4)
 
 
 def test_an_unfinished_edit_is_kept_and_a_deleted_copy_written_again(tmp_path: Path) -> None:

@@ -71,8 +71,12 @@ class SteeringScreen(PlaceScreen):
         if lab_dir is None or model.proposer != "manual" or model.proposing is None:
             return None
         task = str(model.now.get("task") or "").rpartition("/")[2]
-        path = lab_dir / "manual" / f"{task}-{model.proposing}.py"
-        return path if path.is_file() else None
+        copies = {
+            int(number): path
+            for path in (lab_dir / "manual").glob(f"{task}-*.py")
+            if (number := path.stem.rpartition("-")[2]).isdecimal() and int(number) <= model.proposing
+        }
+        return copies[max(copies)] if copies else None
 
     # ---- sending
 
@@ -84,9 +88,14 @@ class SteeringScreen(PlaceScreen):
                 result = await self.session.send(command)
             except LabError as error:
                 self.tell(str(error), "error")
+                if done is not None:
+                    done(f"refused: {error}")
                 return
             if result is None:
-                self.tell("sent; the engine has not answered yet")
+                view = self.session.model.view
+                alive = view is not None and view.engine_alive
+                waits = "the engine has not answered yet" if alive else "no engine runs: space starts it"
+                self.tell(f"sent; {waits}")
                 return
             refused = result.startswith("refused")
             self.tell(result, "warning" if refused else "information")
@@ -269,19 +278,20 @@ class SteeringScreen(PlaceScreen):
         self.send(c.Submit(task, after, sentence, ideas), lambda result: self._submitted(result, after))
 
     def _submitted(self, result: str, source: str) -> None:
-        """An engine that takes no candidates by command finds it in the lab's inbox."""
+        """A text that was refused is not lost: it lies in the lab, to be mended and handed in again."""
         lab_dir = self.session.lab_dir
         if not result.startswith("refused") or lab_dir is None:
             return
-        inbox = lab_dir / "inbox"
+        folder = lab_dir / "refused"
         try:
-            inbox.mkdir(exist_ok=True)
-            number = sum(1 for _ in inbox.glob("*.py")) + 1
-            (inbox / f"idea_{number}.py").write_text(source, encoding="utf-8")
+            folder.mkdir(exist_ok=True)
+            number = sum(1 for _ in folder.glob("*.py")) + 1
+            path = folder / f"candidate_{number}.py"
+            path.write_text(source, encoding="utf-8")
         except OSError as error:
             self.tell(f"the candidate could not be saved ({error.strerror})", "error")
             return
-        self.tell(f"saved as inbox/idea_{number}.py in the lab: proposer `folder` judges it", "warning")
+        self.tell(f"saved as refused/{path.name} in the lab: mend it, then `kernel-lab submit` it", "warning")
 
     def do_ideas(self) -> None:
         """What people said that still counts; one can be taken back."""
