@@ -6,7 +6,7 @@ What it does stands in the screens: a method `do_<id>`. Nothing here imports Tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -405,6 +405,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("help", ("question_mark", "f1"), "help", "Show the keys of this screen.", "everywhere", bar=29),
     Action("palette", ("ctrl+p",), "palette", "Find an action by its name.", "everywhere"),
     Action("screenshot", ("f12",), "screenshot", "Save the screen as an SVG file.", "everywhere"),
+    Action(
+        "settings",
+        ("f2",),
+        "settings",
+        "Open your settings (colours, keys, bell, notifications) in $EDITOR; they count at once.",
+        "everywhere",
+    ),
     Action("leave", ("q",), "leave", "Leave; a running engine goes on.", "everywhere", bar=28),
     # Always.
     Action("leave_always", ("ctrl+q",), "leave", "Leave; a running engine goes on.", "always"),
@@ -431,6 +438,7 @@ KEY_NAMES = {
     "pagedown": "page down",
     "escape": "esc",
     "f1": "F1",
+    "f2": "F2",
     "f12": "F12",
 }
 
@@ -440,8 +448,46 @@ def key_name(key: str) -> str:
     return KEY_NAMES.get(key, key)
 
 
+def key_of(written: str) -> str:
+    """The name of a key that people wrote: `?` is `question_mark`."""
+    return next((key for key, shown in KEY_NAMES.items() if shown == written), written)
+
+
+_remapped: dict[str, tuple[str, ...]] = {}
+
+
+def use_keys(remapped: Mapping[str, tuple[str, ...]]) -> None:
+    """Take a person's keys in place of the usual ones, from now on and everywhere that keys are named."""
+    _remapped.clear()
+    _remapped.update(remapped)
+
+
+def keys_now(action: Action) -> tuple[str, ...]:
+    """The keys that start an action: the person's own, or the usual ones."""
+    return _remapped.get(action.id, action.keys)
+
+
 def keys_of(action: Action) -> str:
-    return " ".join(key_name(key) for key in action.keys)
+    return " ".join(key_name(key) for key in keys_now(action))
+
+
+def clash_of(remapped: Mapping[str, tuple[str, ...]]) -> tuple[str, str, str] | None:
+    """A remapped action, another one that is there at the same time, and the key that both would have."""
+    places: list[tuple[Place, bool]] = [
+        ("labs", False),
+        ("live", False),
+        ("live", True),
+        ("experiment", False),
+    ]
+    together = [[*available(*place), *in_scopes(["pane", "always"])] for place in places]
+    for listed in [*together, in_scopes(["box"])]:
+        owners: dict[str, str] = {}
+        for action in sorted(listed, key=lambda action: action.id in remapped):
+            for key in remapped.get(action.id, action.keys):
+                other = owners.setdefault(key, action.id)
+                if other != action.id and action.id in remapped:
+                    return action.id, other, key
+    return None
 
 
 def in_scopes(scopes: Iterable[Scope]) -> list[Action]:

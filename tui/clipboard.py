@@ -39,6 +39,11 @@ def osc52(text: str, environment: Mapping[str, str]) -> str:
     """The escape sequence that puts `text` on the terminal's clipboard, wrapped if tmux is between."""
     payload = base64.b64encode(text.encode("utf-8", "replace")).decode()
     sequence = f"\x1b]52;c;{payload}\x07"
+    return through_tmux(sequence, environment)
+
+
+def through_tmux(sequence: str, environment: Mapping[str, str]) -> str:
+    """`sequence` wrapped for tmux or screen, which would keep it to themselves otherwise."""
     if environment.get("TMUX"):
         escaped = sequence.replace("\x1b", "\x1b\x1b")
         return f"\x1bPtmux;{escaped}\x1b\\"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel_lab.tui import actions, bindings, theme
 from kernel_lab.tui.approval import ApprovalGuard
+from kernel_lab.tui.notify import Caller
 from kernel_lab.tui.screens.base import PlaceScreen
+from kernel_lab.tui.settings import Settings, read_settings
 from kernel_lab.tui.sources import LabSource, ReplaySource
 from kernel_lab.tui.text import one_line
 from kernel_lab.tui.widgets.bars import Bar
@@ -34,6 +36,10 @@ TWICE_S = 2.0
 """Two ctrl+c within this time leave."""
 
 
+PROBLEMS_TOLD = 3
+"""Mistakes in settings.toml that are told at once."""
+
+
 class LabApp(App[str]):
     """The cockpit. Its result is a line to print when it has left the terminal."""
 
@@ -45,22 +51,60 @@ class LabApp(App[str]):
         bindings.binding(actions.BY_ID[name]) for name in ("interrupt", "leave_always")
     ]
 
-    def __init__(self, source: LabSource | ReplaySource | None = None, *, start_engine: bool = False) -> None:
+    def __init__(
+        self,
+        source: LabSource | ReplaySource | None = None,
+        *,
+        start_engine: bool = False,
+        settings: Settings | None = None,
+    ) -> None:
         super().__init__()
-        self.register_theme(theme.DARK)
-        self.theme = theme.DARK.name
+        for one in theme.THEMES.values():
+            self.register_theme(one)
+        self.settings = read_settings() if settings is None else settings
+        self._use(self.settings)
         self.guard = ApprovalGuard()
         self._first_source = source
         self._start_engine = start_engine
         self._interrupted_at = float("-inf")
 
+    def _use(self, settings: Settings) -> None:
+        """Take over a person's settings."""
+        self.settings = settings
+        self.theme = theme.THEMES[settings.theme].name
+        actions.use_keys(settings.keys)
+        self.set_keymap({action: ",".join(keys) for action, keys in settings.keys.items()})
+        self._own_filters: tuple[str, list[LineFilter]] | None = None
+        self.caller = Caller(settings, self.to_terminal)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual turns colours into greys under NO_COLOR; here they go altogether."""
-        if not self.no_color:
-            return super().get_line_filters()
-        from kernel_lab.tui.nocolor import Colourless
+        if self._own_filters is None or self._own_filters[0] != self.theme:
+            self._own_filters = (self.theme, self._made_filters())
+        own = self._own_filters[1]
+        return own if self.no_color else [*super().get_line_filters(), *own]
 
-        return [Colourless()]
+    def _made_filters(self) -> list[LineFilter]:
+        made: list[LineFilter] = []
+        colours = theme.recolouring(self.current_theme)
+        if not (self.no_color or colours or self.settings.ascii):
+            return made
+        from kernel_lab.tui import filters
+
+        if self.no_color:
+            made.append(filters.Colourless())
+        elif colours:
+            made.append(filters.Recoloured(colours))
+        if self.settings.ascii:
+            made.append(filters.AsciiOnly())
+        return made
+
+    def to_terminal(self, sequence: str) -> None:
+        """Send a control sequence to the terminal, past everything that is drawn."""
+        driver = self._driver
+        if driver is not None and not self.is_headless:
+            driver.write(sequence)
+            driver.flush()
 
     def compose(self) -> ComposeResult:
         yield Bar(id="title")
@@ -72,6 +116,8 @@ class LabApp(App[str]):
         # The first frame comes before what a place needs is even imported.
         self.call_after_refresh(self._open_first)
         self.set_timer(SETTLED_S, gc.enable)
+        for problem in self.settings.problems[:PROBLEMS_TOLD]:
+            self.tell(problem, "warning")
 
     def _open_first(self) -> None:
         if self._first_source is None:
@@ -165,10 +211,9 @@ class LabApp(App[str]):
         if not text:
             self.tell("nothing to copy here: give a pane the focus first", "warning")
             return
-        driver = self._driver
         copied = clipboard.copy(
             text,
-            driver.write if driver is not None and not self.is_headless else None,
+            None if self._driver is None or self.is_headless else self.to_terminal,
             folder=paths.state_dir(),
         )
         self.tell(copied.how)
@@ -185,7 +230,33 @@ class LabApp(App[str]):
             return
         self.tell(f"saved {path}")
 
+    def do_settings(self) -> None:
+        """Open settings.toml in the editor, made if it is not there, and take over what it says then."""
+        from kernel_lab.engine.errors import LabError
+        from kernel_lab.tui import editor, settings
+
+        path = settings.settings_path()
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(settings.TEMPLATE, encoding="utf-8")
+            with self.suspend():
+                editor.edit_file(path)
+        except OSError as error:
+            self.tell(f"{path} cannot be written ({error.strerror}): make its folder writable", "error")
+            return
+        except LabError as error:
+            self.tell(str(error), "error")
+            return
+        self.caller.leave()
+        self._use(read_settings())
+        for problem in self.settings.problems[:PROBLEMS_TOLD]:
+            self.tell(problem, "warning")
+        self.refresh(layout=True)
+        self.tell(f"settings of {path} are in use")
+
     def do_leave(self) -> None:
+        self.caller.leave()
         self.exit(self._farewell())
 
     do_leave_always = do_leave

@@ -42,9 +42,9 @@ def status_lines(model: LabModel, width: int, height: int, replaying: bool) -> l
     rest = [
         Text.styled(f"mode {one_line(view.mode, 12) or '-'}", theme.LABEL),
         _budget_word(model),
-        Text.styled(f"{one_line(view.gpu, 24)} {view.device_kind}", theme.LABEL),
-        Text.styled(one_line(view.model, 30), theme.LABEL),
+        card_word(model),
         _judge_word(model),
+        Text.styled(one_line(view.model, 30), theme.LABEL),
         Text.styled(one_line(view.lab, 30), theme.DIM),
     ]
     if height < 2:
@@ -72,7 +72,7 @@ def _state_word(model: LabModel, replaying: bool) -> Text:
     if replaying:
         place = model.position
         state = "playing" if place.playing else "halted"
-        return Text.styled(f"replay {state} {place.seq}/{place.total} at {place.speed:g}x", theme.WARN)
+        return Text.styled(f"replay {state} {place.seq}/{place.total} {place.speed:g}x", theme.WARN)
     if not view.engine_alive:
         return Text.styled(
             f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN
@@ -152,11 +152,33 @@ def _budget_word(model: LabModel) -> Text:
     return Text.styled(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
 
 
+def card_word(model: LabModel) -> Text:
+    """The card as it was last seen at work: clock, temperature, power, and what holds it back."""
+    view = model.view
+    if view is None:
+        return Text()
+    word = Text.styled(one_line(view.gpu, 24), theme.LABEL)
+    if view.device_kind != "measured":
+        return word.append(f" {view.device_kind}", theme.LABEL)
+    facts = model.card
+    for name, unit in (("clock_mhz", "MHz"), ("temperature_c", "°C"), ("power_w", "W")):
+        value = facts.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            word.append(f" {value:.0f} {unit}", theme.LABEL)
+    held_back = facts.get("throttle")
+    # Idle is no reason to be slow: a card that waits for work always says it.
+    names = (
+        [one_line(name, 20).replace("_", " ") for name in held_back] if isinstance(held_back, list) else []
+    )
+    names = [name for name in names if name not in ("idle", "gpu idle")]
+    return word.append(f" {', '.join(names[:3])}", theme.WARN) if names else word
+
+
 def _judge_word(model: LabModel) -> Text:
     """What the judge's word is worth here."""
-    if model.estimated:
-        return Text.styled("judge: compiled and checked, speed estimated", theme.LABEL)
-    return Text.styled("judge: measured", theme.LABEL)
+    return Text.styled(
+        "judge: checked, estimated" if model.estimated else "judge: checked, measured", theme.LABEL
+    )
 
 
 # ---- the proposal
@@ -297,8 +319,13 @@ def strip_line(model: LabModel, width: int) -> Text:
     return checks_strip(gates, width)
 
 
-def queue_lines(model: LabModel, width: int, most: int, replaying: bool) -> list[tuple[int | None, Text]]:
-    """What needs a person; if nothing does, the last notice or how things stand."""
+def queue_lines(
+    model: LabModel, width: int, most: int, replaying: bool, digest: str = ""
+) -> list[tuple[int | None, Text]]:
+    """What needs a person; if nothing does, the last notice or how things stand.
+
+    `digest` tells what happened while the person was away, and stands above the rest.
+    """
     lines: list[tuple[int | None, Text]] = [
         (question.experiment, question_line(model, question)) for question in model.questions
     ]
@@ -317,6 +344,8 @@ def queue_lines(model: LabModel, width: int, most: int, replaying: bool) -> list
             lines.append((notice.experiment, Text.styled(f" {one_line(notice.text, 300)}", theme.WARN)))
         else:
             lines.append((None, Text.styled(" nothing needs you", theme.DIM)))
+    if digest:
+        lines.insert(0, (None, Text.styled(fit(f" {digest}", width), theme.ACCENT)))
     left_out = len(lines) - most
     if left_out > 0:
         lines = lines[:most]

@@ -71,6 +71,8 @@ class LabModel:
     position: Position = field(default_factory=Position)
     settings: Mapping[str, Any] | None = None
     """lab.toml as it is now; None for a recording, where only the settings at its creation are known."""
+    card: Mapping[str, Any] = field(default_factory=dict)
+    """The card as the last round of a race or the engine's start saw it: `clock_mhz`, `power_w`, …"""
     changed_rows: list[HistoryRow] = field(default_factory=list)
     """Rows that the last update changed."""
 
@@ -85,6 +87,9 @@ class LabModel:
             champions = {} if self.view is None else self.view.champions
             self.view = update.view
             parts.add("view")
+            if not self.card:
+                found = update.view.environment.get("card")
+                self.card = found if isinstance(found, Mapping) else {}
             if update.view.champions != champions:
                 self._redo_rows({*champions.values(), *update.view.champions.values()})
                 parts |= {"rows", "scores"}
@@ -102,6 +107,7 @@ class LabModel:
         if update.current:
             number = max(self.rows, default=0)
             self.detail = fold(number, ((record.time, record.event) for record in update.current))
+            self._see_card(update.current)
             parts.add("detail")
         parts |= self._take_records(update.records)
         if update.position is not None and update.position != self.position:
@@ -113,7 +119,7 @@ class LabModel:
         self.rows.clear()
         self.history.clear()
         self.notices.clear()
-        self.view, self.detail = None, None
+        self.view, self.detail, self.card = None, None, {}
         self.now, self.questions, self.ideas = {}, (), ()
 
     def _take_rows(self, rows: Iterable[ExperimentRow]) -> set[Part]:
@@ -133,8 +139,20 @@ class LabModel:
                 self.history[number] = history_row(self.rows[number], champions)
                 self.changed_rows.append(self.history[number])
 
+    def _see_card(self, records: Iterable[Record]) -> bool:
+        """Note what the rounds of a race say of the card; whether it is another than before."""
+        before = self.card
+        for record in records:
+            event = record.event
+            rounds = event.facts.get("rounds") if isinstance(event, e.GateFinished) else None
+            if isinstance(rounds, list) and rounds and isinstance(rounds[-1], Mapping):
+                self.card = rounds[-1]
+        return self.card is not before
+
     def _take_records(self, records: Iterable[Record]) -> set[Part]:
         parts: set[Part] = set()
+        if self._see_card(records):
+            parts.add("view")
         for record in records:
             event = record.event
             if isinstance(event, e.Notice):

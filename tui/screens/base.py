@@ -62,7 +62,7 @@ class PlaceScreen(TellsFailures[None]):
         action = actions.BY_ID[action_id]
         why = action.enabled(self.situation())
         if why is not None:
-            self.tell(f"{actions.key_name(action.keys[0])} {action.label}: {why}", "warning")
+            self.tell(f"{actions.key_name(actions.keys_now(action)[0])} {action.label}: {why}", "warning")
             return
         handler = getattr(self, f"do_{action_id}", None) or getattr(self.lab_app, f"do_{action_id}")
         handler()

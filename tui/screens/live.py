@@ -8,11 +8,13 @@ from kernel_lab.engine.ledger.views import OpenQuestion
 from kernel_lab.tui import bindings, live_text
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.diffs import Diff
+from kernel_lab.tui.digest import Seen, digest, read_seen, seen_now, write_seen
 from kernel_lab.tui.lab_session import LabSession
 from kernel_lab.tui.model import ALL_PARTS, Part
 from kernel_lab.tui.screens.dialogs import LineDialog
 from kernel_lab.tui.screens.experiment import ExperimentScreen
 from kernel_lab.tui.screens.steering import SteeringScreen, sight_of
+from kernel_lab.tui.text import one_line
 from kernel_lab.tui.widgets.bars import Bar, KeyBar, Queue
 from kernel_lab.tui.widgets.chart import Chart
 from kernel_lab.tui.widgets.diff import DiffView
@@ -76,7 +78,7 @@ class LiveScreen(SteeringScreen):
         self.query_one("#history-box").border_title = "5 history"
         self._arrange()
         self._pane("proposal").focus()
-        self.session.listeners.append(self._changed)
+        self.session.listeners += [self._remember, self._changed]
         self._changed(ALL_PARTS, frozenset())
         self.run_worker(self._follow(), group="feed", exit_on_error=False)
 
@@ -87,8 +89,42 @@ class LiveScreen(SteeringScreen):
             self.tell(f"following the lab ended ({type(error).__name__}: {error}): open it again", "error")
 
     def on_unmount(self) -> None:
-        if self._changed in self.session.listeners:
-            self.session.listeners.remove(self._changed)
+        for listener in (self._changed, self._remember):
+            if listener in self.session.listeners:
+                self.session.listeners.remove(listener)
+        self.lab_app.caller.leave()
+        lab_dir = self.session.lab_dir
+        if lab_dir is not None and self._seen is not None:
+            write_seen(lab_dir, self._seen)
+
+    _seen: Seen | None = None
+    """The lab as it stands, for the next time that it is opened."""
+
+    _digest = ""
+    """What happened since it was last open, until a key is pressed."""
+
+    def _remember(self, parts: frozenset[Part], _: frozenset[int]) -> None:
+        """Whatever screen is on top: call the person, and note how far they have seen the lab."""
+        model, lab_dir = self.session.model, self.session.lab_dir
+        if lab_dir is None or model.view is None:
+            return
+        if parts & {"queue", "view"}:
+            self.lab_app.caller.waits(one_line(model.view.lab, 60), map(sight_of, model.questions))
+        if not parts & {"view", "rows", "reset"}:
+            return
+        before, first = self._seen, self._seen is None
+        self._seen = seen_now(model)
+        if first:
+            before = read_seen(lab_dir)
+            if before is not None:
+                self._digest = digest(before, self._seen, len(model.questions), estimated=model.estimated)
+        if self._seen != before:
+            write_seen(lab_dir, self._seen)
+
+    def on_key(self, _: events.Key) -> None:
+        if self._digest:
+            self._digest = ""
+            self._draw_lines()
 
     def on_resize(self, _: events.Resize) -> None:
         self._arrange()
@@ -201,7 +237,8 @@ class LiveScreen(SteeringScreen):
         if only_now:
             return
         most = 3 if self.wide and self.size.height >= 20 else 1
-        self.query_one(Queue).show_queue(live_text.queue_lines(model, width, most, self.session.replaying))
+        queued = live_text.queue_lines(model, width, most, self.session.replaying, self._digest)
+        self.query_one(Queue).show_queue(queued)
         if self._box("checks").display:
             self.query_one("#checks", Lines).show(lambda w: live_text.check_lines(detail, w), subject)
         self.query_one(IdeaBox).offer(model.newest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernel_lab.tui import theme
-from kernel_lab.tui.actions import Action, Situation, key_name
+from kernel_lab.tui.actions import Action, Situation, key_name, keys_now
 from kernel_lab.tui.text import fit
 from kernel_lab.tui.widgets.pane import strip_of
 from rich.text import Text
@@ -82,7 +82,7 @@ class KeyBar(Bar):
         """Actions with the reason why they cannot be done now; those that can come first."""
         ranked = sorted(actions, key=lambda pair: (pair[1] is not None, -pair[0].bar))
         self._wanted = tuple(
-            (action.id, key_name(action.keys[0]), action.name(now), why is None)
+            (action.id, key_name(keys_now(action)[0]), action.name(now), why is None)
             for action, why in ranked
             if action.bar
         )

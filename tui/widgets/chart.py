@@ -116,7 +116,7 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
     figure.hline(1.0, theme.LINE_RGB)
     for one in shown:
         colour = theme.task_rgb(one.task)
-        dimmed = tuple(part // 2 + 20 for part in colour)
+        dimmed = theme.dimmed(colour)
         others = [point for point in one.points if not point.kept and not point.held]
         figure.scatter(
             [point.experiment for point in others],

@@ -24,12 +24,11 @@ SAID_KEPT = 50
 
 IdeaScope = Literal["next", "always", "from"]
 
-_PRESSED = {
-    key: action.id
-    for action in actions.in_scopes(["box"])
-    for key in action.keys
-    if action.id != "box_history"
-}
+
+def pressed(key: str) -> str | None:
+    """The action of the scope `box` that a key starts; recalling depends on where the cursor stands."""
+    boxes = (action for action in actions.in_scopes(["box"]) if action.id != "box_history")
+    return next((action.id for action in boxes if key in actions.keys_now(action)), None)
 
 
 class TextBox(TextArea):
@@ -80,8 +79,8 @@ class TextBox(TextArea):
         self.post_message(self.Typed())
         handled = True
         match event.key:
-            case key if key in _PRESSED:
-                self.press(_PRESSED[key])
+            case key if (action_id := pressed(key)) is not None:
+                self.press(action_id)
             case "up" if self.said and self.cursor_location[0] == 0:
                 self._recall(1)
             case "down" if self._recalled and self.cursor_location[0] == self.document.line_count - 1:

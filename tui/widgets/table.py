@@ -6,15 +6,11 @@ from kernel_lab.tui import theme
 from kernel_lab.tui.text import pad
 from kernel_lab.tui.widgets.pane import Pane, strip_of
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
-
-SELECTED = Style(bgcolor="#22344a")
-SELECTED_BLURRED = Style(bgcolor="#1a2431")
 
 
 class Table(Pane):
@@ -139,6 +135,6 @@ class Table(Pane):
                 return Strip([Segment(pad(self.empty_text(), width), background + theme.DIM)], width)
             return Strip.blank(width, background)
         if row == self.cursor_row():
-            background += SELECTED if self.has_focus else SELECTED_BLURRED
+            background += theme.SELECTED if self.has_focus else theme.SELECTED_BLURRED
         strip = strip_of(self.row_text(row, self.inner_width))
         return strip.crop_extend(0, width, background).apply_style(background)
