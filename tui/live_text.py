@@ -166,11 +166,9 @@ def card_word(model: LabModel) -> Text:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             word.append(f" {value:.0f} {unit}", theme.LABEL)
     held_back = facts.get("throttle")
-    # Idle is no reason to be slow: a card that waits for work always says it.
     names = (
         [one_line(name, 20).replace("_", " ") for name in held_back] if isinstance(held_back, list) else []
     )
-    names = [name for name in names if name not in ("idle", "gpu idle")]
     return word.append(f" {', '.join(names[:3])}", theme.WARN) if names else word
 
 
