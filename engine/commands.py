@@ -67,6 +67,15 @@ class Veto(Command):
     experiment: int
     why: str
     category: str = "other"
+    probe: str = ""
+    """A pattern that describes the cheat: candidates that it fits are turned down from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remeasure(Command):
+    """Judge an experiment again, with fresh seeds, after the running one."""
+
+    experiment: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ gets one line of answer. A running experiment waits here for a person's decision
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Literal
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from kernel_lab.engine import commands as c
 from kernel_lab.engine import lineage
@@ -21,11 +22,13 @@ from kernel_lab.engine.events import (
     IdeaWithdrawn,
     ModeChanged,
     Paused,
+    RemeasureRequested,
     Resumed,
     StatusRevised,
     Submitted,
 )
 from kernel_lab.engine.facts import MODES
+from kernel_lab.engine.judge.veto_probe import lines_of, parse_pattern
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.ledger.views import OpenQuestion
 
@@ -36,6 +39,7 @@ DESCRIPTION_LIMIT = 300
 IDEA_LIMIT = 20_000
 """Characters of one idea: a page or five, not a file."""
 
+R = TypeVar("R")
 Outcome = tuple[str, list[Event], list[bytes]]
 
 
@@ -59,7 +63,7 @@ class Control:
         self.stop_now = asyncio.Event()
         self.changed = asyncio.Event()
         self.handed_in = asyncio.Event()
-        """Set when a candidate was handed in."""
+        """Set when a candidate was handed in, or something is to be judged again."""
         self._waiting: dict[tuple[int, str], asyncio.Future[Decided]] = {}
 
     async def serve(self) -> None:
@@ -81,6 +85,27 @@ class Control:
             return await future
         finally:
             self._waiting.pop((experiment, kind), None)
+
+    async def killable(self, experiment: int, work: Coroutine[Any, Any, R]) -> R | None:
+        """What the work gives, or None once a person has ended it with `kill`."""
+        running = asyncio.create_task(work)
+        killing = asyncio.create_task(self.kill.wait())
+        self.running = experiment
+        try:
+            await asyncio.wait({running, killing}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+            return None
+        finally:
+            self.running = None
+            self.kill.clear()
+            for waiting in (running, killing):
+                waiting.cancel()
+            await asyncio.gather(running, killing, return_exceptions=True)
+            self.ledger.set_now({})
 
     async def runnable(self) -> None:
         """Wait while the lab is paused; returns at once if it is to stop."""
@@ -105,7 +130,7 @@ class Control:
                 future = self._waiting.get((event.experiment, event.kind))
                 if future is not None and not future.done():
                     future.set_result(event)
-            if isinstance(event, Submitted):
+            if isinstance(event, Submitted | RemeasureRequested):
                 self.handed_in.set()
         self.changed.set()
 
@@ -125,8 +150,10 @@ class Control:
             case c.Veto():
                 if command.category not in c.VETO_CATEGORIES:
                     raise UsageError(f"unknown category: use one of {', '.join(c.VETO_CATEGORIES)}")
-                events = lineage.veto(self.ledger, command.experiment, by, command.why, command.category)
-                return f"#{command.experiment} is vetoed", events, []
+                return self._veto(command, by)
+            case c.Remeasure():
+                events = lineage.remeasure(self.ledger, command.experiment, by)
+                return f"#{command.experiment} is judged again after the running experiment", events, []
             case c.Say():
                 return self._say(command, by)
             case c.Withdraw():
@@ -208,6 +235,23 @@ class Control:
         if isinstance(last, StatusRevised):
             return f"#{experiment} is not kept: {last.why}", events, []
         return f"#{experiment} is kept and is the champion", events, []
+
+    def _veto(self, command: c.Veto, by: str) -> Outcome:
+        probe = command.probe.strip()
+        if probe:
+            parse_pattern(probe)
+            problem = lineage.probe_problem(
+                self.ledger, command.experiment, lambda sha: bool(lines_of(probe, self._text(sha)))
+            )
+            if problem is not None:
+                raise UsageError(problem)
+        why, category = command.why, command.category
+        events = lineage.veto(self.ledger, command.experiment, by, why, category, probe)
+        rest = ", and what its probe fits is turned down from now on" if probe else ""
+        return f"#{command.experiment} is vetoed{rest}", events, []
+
+    def _text(self, sha: str) -> str:
+        return self.ledger.blob(sha).decode()
 
     def _say(self, command: c.Say, by: str) -> Outcome:
         text = command.text.strip()

@@ -267,6 +267,32 @@ class StatusRevised(Event):
     by: str
     why: str
     category: str = "other"
+    probe: str = ""
+    """With a veto: a pattern (see `judge.veto_probe`) that no candidate after it may fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemeasureRequested(Event):
+    """An experiment is to be judged again, with fresh seeds, as soon as the loop has time."""
+
+    experiment: int
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remeasured(Event):
+    """It was judged again. What follows for its verdict stands in events of their own."""
+
+    experiment: int
+    outcome: Literal["survives", "falls", "unproven", "interrupted"]
+    against: int
+    """The champion that it had to beat."""
+    gain: float | None
+    """Its time / the candidate's; None where it never came to that."""
+    reasons: tuple[Reason, ...]
+    seed: int
+    checks_passed: int = 0
 
 
 # ---- what people say ------------------------------------------------------------------------------

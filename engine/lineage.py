@@ -6,16 +6,25 @@ last clean one of its line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernel_lab.engine.errors import UsageError
-from kernel_lab.engine.events import ApprovalRequested, ChampionChanged, Decided, Event, StatusRevised
+from kernel_lab.engine.events import (
+    ApprovalRequested,
+    ChampionChanged,
+    Decided,
+    Event,
+    RemeasureRequested,
+    StatusRevised,
+)
 from kernel_lab.engine.judge.verdict import geometric_mean
 from kernel_lab.engine.ledger.views import ExperimentRow, Views
 
 REVISABLE = ("held", "vetoed", "rejected")
 
 
-def veto(ledger: Views, experiment: int, by: str, why: str, category: str) -> list[Event]:
-    """Take a win back: the champion falls to the last clean one, kept descendants are held.
+def veto(ledger: Views, experiment: int, by: str, why: str, category: str, probe: str = "") -> list[Event]:
+    """Take a win back: the champion falls to the last clean one; kept descendants are held and judged again.
 
     Champions after it that were not built on it (begun from an older experiment) stay on the line.
 
@@ -24,29 +33,70 @@ def veto(ledger: Views, experiment: int, by: str, why: str, category: str) -> li
     row = _row(ledger, experiment)
     if row.status not in ("keep", "held"):
         raise UsageError(f"#{experiment} is {row.status}, not a kept or held win: nothing to veto")
-    events: list[Event] = [StatusRevised(experiment, "vetoed", by, why, category)]
+    events: list[Event] = [StatusRevised(experiment, "vetoed", by, why, category, probe)]
     if row.status == "held":
         events.insert(0, Decided(experiment, "hold", "reject", by, why, row.source_sha or ""))
-    built_on_it = ledger.descendants(experiment)
+    return [*events, *fall(ledger, row, f"was vetoed: {why}")]
+
+
+def fall(ledger: Views, row: ExperimentRow, what: str) -> list[Event]:
+    """What follows when `row` is a win no longer; `what` says why, such as `was vetoed: …`.
+
+    What was built on it is held, and judged again on the last clean champion.
+    """
+    events: list[Event] = []
+    again: list[Event] = []
+    built_on_it = ledger.descendants(row.id)
     for number in built_on_it:
         other = _row(ledger, number)
         if other.status == "keep":
-            reason = f"built on #{experiment}, which was vetoed: {why}"
+            reason = f"built on #{row.id}, which {what}"
             events.append(StatusRevised(number, "held", "loop", reason))
             events.append(ApprovalRequested(number, "hold", other.source_sha or "", reason))
+        if other.status in ("keep", "held"):
+            again.append(RemeasureRequested(number, "loop", f"built on #{row.id}, which {what}"))
     line = ledger.champion_line(row.task)
-    gone = {experiment, *built_on_it}
+    gone = {row.id, *built_on_it}
     at = next((place for place, number in enumerate(line) if number in gone), None)
     if at is None:
-        return events
+        return [*events, *again]
+    short = what.partition(":")[0]
     previous, survivors = line[at - 1], [number for number in line[at:] if number not in gone]
     for survivor in survivors:
-        why = f"#{experiment} was vetoed, which it is not built on"
+        why = f"#{row.id} {short}, which it is not built on"
         events.append(ChampionChanged(row.task, survivor, previous, why))
         previous = survivor
     if not survivors:
-        events.append(ChampionChanged(row.task, previous, line[-1], f"#{experiment} was vetoed"))
-    return events
+        events.append(ChampionChanged(row.task, previous, line[-1], f"#{row.id} {short}"))
+    return [*events, *again]
+
+
+def remeasure(ledger: Views, experiment: int, by: str) -> list[Event]:
+    """Ask for an experiment to be judged again. Raises UsageError where there is nothing to judge."""
+    row = _row(ledger, experiment)
+    if row.parent is None:
+        raise UsageError(f"#{experiment} is the seed: it has nothing to beat; name an experiment after it")
+    if row.status == "running" or row.source_sha is None or ledger.speed(experiment) is None:
+        raise UsageError(f"#{experiment} was never judged on speed: nothing to judge again")
+    return [RemeasureRequested(experiment, by)]
+
+
+def probe_problem(ledger: Views, experiment: int, fits: Callable[[str], bool]) -> str | None:
+    """Why a veto's probe will not do: it must fit what is vetoed, and no champion that stays.
+
+    `fits` tells of a text's sha256 whether the probe fits that text.
+    """
+    row = _row(ledger, experiment)
+    if row.source_sha is None or not fits(row.source_sha):
+        return f"the probe does not fit #{experiment}: describe what its text does"
+    gone = {experiment, *ledger.descendants(experiment)}
+    for number in ledger.champion_line(row.task):
+        other = _row(ledger, number)
+        if number not in gone and other.source_sha and fits(other.source_sha):
+            return (
+                f"the probe also fits #{number}, which stays: say it more narrowly, or veto #{number} first"
+            )
+    return None
 
 
 def keep(ledger: Views, experiment: int, by: str, why: str) -> list[Event]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
-from kernel_lab.engine import artefacts, plateau
+from kernel_lab.engine import again, artefacts, plateau
 from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
@@ -53,6 +53,7 @@ from kernel_lab.engine.requests import Requests
 from kernel_lab.engine.steps import Steps
 from kernel_lab.engine.tasks import TaskSpec, workload_matrix
 
+R = TypeVar("R")
 HOST_DEATHS = 3
 """How often the host may die within one experiment before the run ends."""
 
@@ -120,23 +121,41 @@ class Loop:
             await self.control.runnable()
             if self.control.stopping:
                 return self._stopped("stop", "stopped by a person")
+            if await self._again():
+                continue
             self._say_plateau()
             ended = self._limit()
             if ended is not None:
                 return ended
-            await self._one_surviving(self._next_task())
+            task = self._next_task()
+            await self._surviving(lambda task=task: self._seed_and_one(task))  # type: ignore[misc]
 
-    async def _one_surviving(self, task: TaskSpec) -> None:
-        """One experiment; where its host dies, it goes on from its last step under a new one."""
-        for attempt in range(HOST_DEATHS):
+    async def _seed_and_one(self, task: TaskSpec) -> None:
+        await self._seed(task)
+        await self._one(task)
+
+    async def _surviving(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Do the work; where its host dies, it goes on from its last step under a new one."""
+        for _ in range(HOST_DEATHS - 1):
             try:
-                await self._seed(task)
-                return await self._one(task)
+                return await work()
             except HostDied as death:
-                if attempt == HOST_DEATHS - 1:
-                    raise
                 self.ledger.append([Notice("warning", str(death))])
-        return None
+        return await work()
+
+    async def _again(self) -> bool:
+        """Judge again the first experiment that waits for it; False if none does."""
+        row = again.next_in_line(self.ledger, self._judges)
+        if row is None or self._open_experiment() is not None:
+            return False
+        self._now(row.id, row.task)(phase="judge again")
+        settings = (self.gpu.name, self.model.name, self.lab.config.seed)
+        await self._surviving(
+            lambda: again.judge_again(self.ledger, self.control, self._judges, *settings, row)
+        )
+        artefacts.write(self.lab, row.id)
+        self._sync_repo()
+        return True
 
     def _sync_repo(self) -> None:
         """Bring the git view up to date; a git that fails costs a notice, never the run."""

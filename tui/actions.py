@@ -148,6 +148,13 @@ def _vetoable(now: Situation) -> str | None:
     return f"#{now.shown} is {now.shown_status or 'not judged'}: only what was kept or held can be vetoed"
 
 
+def _remeasurable(now: Situation) -> str | None:
+    refused = _engine(now)
+    if refused or now.shown_status in ("keep", "held", "discard", "vetoed", "rejected"):
+        return refused
+    return f"#{now.shown} is {now.shown_status or 'not judged'}: there is no win to judge again"
+
+
 def _source(now: Situation) -> str | None:
     return None if now.has_source else "no candidate to show yet"
 
@@ -269,6 +276,15 @@ ACTIONS: tuple[Action, ...] = (
         "experiment",
         _keepable,
         41,
+    ),
+    Action(
+        "remeasure",
+        ("M",),
+        "again",
+        "Judge the experiment shown again, with fresh seeds; a kept win that falls is taken back.",
+        "experiment",
+        _remeasurable,
+        22,
     ),
     Action("kill", ("K",), "kill", "End the running experiment now; the loop goes on.", "live", _running, 10),
     Action(

@@ -222,6 +222,16 @@ def _add_steering(command: Command) -> None:
     veto.add_argument("experiment", metavar="N", type=experiment)
     veto.add_argument("--why", metavar="TEXT", type=words, required=True, help="reason, for the proposer")
     veto.add_argument("--category", choices=VETO_CATEGORIES, default="other", help="kind of reason")
+    veto.add_argument(
+        "--probe",
+        metavar="CODE",
+        type=words,
+        help="code that describes the cheat: what it fits is turned down",
+    )
+    remeasure = command(
+        "remeasure", "cli_steer:remeasure", "judge an experiment again, with fresh seeds", lab=True
+    )
+    remeasure.add_argument("experiment", metavar="N", type=experiment)
     mode = command("mode", "cli_steer:mode", "say what waits for a person", lab=True)
     mode.add_argument("mode", metavar="ask|wins|auto", choices=MODES)
     command("pause", "cli_steer:pause", "wait after the running experiment", lab=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernel_lab.engine import receipt
 from kernel_lab.engine.errors import LabError, UsageError
-from kernel_lab.engine.events import Decided, Screened, StatusRevised
+from kernel_lab.engine.events import Decided, Remeasured, Screened, StatusRevised
 from kernel_lab.engine.facts import Launch, Speed
 from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger.views import CheckRow, ExperimentRow, TrialRow
@@ -32,7 +32,7 @@ def show(options: argparse.Namespace) -> int:
         for record in lab.ledger.records(experiment=row.id):
             if isinstance(record.event, Screened):
                 launches = record.event.launches
-            elif isinstance(record.event, Decided | StatusRevised):
+            elif isinstance(record.event, Decided | StatusRevised | Remeasured):
                 history.append({"time": record.time, "type": record.type, **output.plain(record.event)})
         source = _source(lab, row)
         question = next((q for q in lab.ledger.open_questions() if q.experiment == row.id), None)
@@ -57,6 +57,9 @@ def show(options: argparse.Namespace) -> int:
     print_launches(launches)
     for entry in history:
         word = entry.get("decision") or entry.get("status")
+        if word is None:
+            print(output.clean(f"judged again: {entry['outcome']}, against #{entry['against']}"))
+            continue
         print(output.clean(f"{word} by {entry['by']}" + (f": {entry['why']}" if entry["why"] else "")))
     return 0
 

@@ -127,7 +127,18 @@ def keep(options: argparse.Namespace) -> int:
 def veto(options: argparse.Namespace) -> int:
     """Take a kept win back."""
     _known(options, options.experiment)
-    return send(options, c.Veto(options.experiment, options.why, options.category))
+    probe = options.probe or ""
+    if probe:
+        from kernel_lab.engine.judge.veto_probe import parse_pattern
+
+        parse_pattern(probe)
+    return send(options, c.Veto(options.experiment, options.why, options.category, probe))
+
+
+def remeasure(options: argparse.Namespace) -> int:
+    """Judge an experiment again with fresh seeds."""
+    _known(options, options.experiment)
+    return send(options, c.Remeasure(options.experiment))
 
 
 def mode(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kernel_lab.engine import events as e
 from kernel_lab.engine.facts import Check, Launch, Reason, Speed
+from kernel_lab.tui.narrator import remeasured
 
 GATE_ORDER = ("scope", "lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
 
@@ -103,6 +104,11 @@ class Detail:
                     self.asked = None
                 said = f"{event.category}: {event.why}" if event.category != "other" else event.why
                 self._step(time, f"{event.status} by {event.by}", said, _level(event.status))
+            case e.RemeasureRequested():
+                self._step(time, f"again, by {event.by}", event.why)
+            case e.Remeasured():
+                level = "good" if event.outcome == "survives" else "warn"
+                self._step(time, "judged again", remeasured(event), level)
             case e.IdeaUsed():
                 self._step(time, "idea", f"answers idea {event.idea}")
             case e.Notice():

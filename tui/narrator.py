@@ -87,6 +87,11 @@ class Narrator:
                 return [f"#{event.experiment}   {event.decision} by {event.by}{why}"]
             case e.ExperimentFinished():
                 return self._verdict(event)
+            case e.RemeasureRequested():
+                why = f": {event.why}" if event.why else ""
+                return [f"#{event.experiment}   to be judged again, asked by {event.by}{why}"]
+            case e.Remeasured():
+                return [f"#{event.experiment}   judged again: {remeasured(event)}"]
             case e.StatusRevised():
                 return [f"#{event.experiment}   {event.status} by {event.by}: {event.why}"]
             case _:
@@ -145,6 +150,13 @@ def _compiled(event: e.Screened) -> str:
     return (
         f"compiled: {kernels} {word}, up to {registers} registers and {shared:,} B of shared memory{spilled}"
     )
+
+
+def remeasured(event: e.Remeasured) -> str:
+    """What came of judging an experiment again, in one line."""
+    gain = "" if event.gain is None else f", {ratio(event.gain)} #{event.against}"
+    why = f": {_reason(event.reasons[0])}" if event.reasons else ""
+    return f"{event.outcome}{gain}{why}"
 
 
 def _reason(reason: Reason) -> str:

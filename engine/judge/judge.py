@@ -21,6 +21,7 @@ from kernel_lab.engine.judge.lint import lint, lint_verdict
 from kernel_lab.engine.judge.measured import MeasuredDevice
 from kernel_lab.engine.judge.race import RaceScore, decide_measured
 from kernel_lab.engine.judge.static import Screening, StaticDevice
+from kernel_lab.engine.judge.veto_probe import VetoProbe, look
 from kernel_lab.engine.tasks import TaskSpec
 
 HIDDEN_CASES = 4
@@ -64,6 +65,8 @@ class Judge:
         self.device = device
         self.task = task
         self.workloads = [dict(workload) for workload in workloads]
+        self.veto_probes: tuple[VetoProbe, ...] = ()
+        """What people named when they vetoed wins: no candidate may fit them."""
         self.fa2_us = {w["id"]: fa2.fa2_time_us(device.gpu, w) for w in self.workloads}
 
     def workloads_of(self, buckets: Sequence[str]) -> list[dict[str, Any]]:
@@ -82,8 +85,9 @@ class Judge:
         except CandidateInvalid as error:
             reason = Reason("scope", "candidate", str(error))
             return GateResult("lint", False, "invalid", (reason,), seconds=time.monotonic() - started)
-        reasons = tuple(lint(source, self.task.entry))
-        status = lint_verdict(reasons) if reasons else None
+        vetoed = look(self.veto_probes, source)
+        reasons = (*vetoed, *lint(source, self.task.entry))
+        status = "cheat" if vetoed else lint_verdict(reasons) if reasons else None
         return GateResult("lint", not reasons, status, reasons, seconds=time.monotonic() - started)
 
     async def screen(

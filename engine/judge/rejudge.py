@@ -90,6 +90,10 @@ class Rejudged:
     seed: int
     gates: tuple[GateResult, ...] = ()
 
+    @property
+    def checks_passed(self) -> int:
+        return sum(check.status == "pass" for check in self.checks)
+
 
 async def rejudge(
     judge: Judge, win: KeptWin, seed: int, on_check: Callable[[Check], None] | None = None

@@ -116,6 +116,11 @@ def _explored(tables: Tables) -> dict[str, str]:
     return dict(loads(rows[0][0])) if rows else {}
 
 
+def _listed(tables: Tables, key: str) -> list[Any]:
+    rows = tables.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchall()
+    return list(loads(rows[0][0])) if rows else []
+
+
 def _set_meta(tables: Tables, **values: object) -> None:
     tables.executemany(
         "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
@@ -280,6 +285,11 @@ def _revised(tables: Tables, record: Record, event: ev.StatusRevised) -> None:
     ).fetchone()
     if row is None:
         return
+    probes = [known for known in _listed(tables, "veto_probes") if known[0] != event.experiment]
+    if event.probe and event.status == "vetoed":
+        probes.append([event.experiment, text(event.probe)])
+    if probes != _listed(tables, "veto_probes"):
+        _set_meta(tables, veto_probes=probes)
     revision = Reason("person", text(event.category), text(event.why))
     tables.update(
         event.experiment,
@@ -297,6 +307,19 @@ def _revised(tables: Tables, record: Record, event: ev.StatusRevised) -> None:
             line.cut(tables, task, position)
     else:
         line.commit_on_line(tables, event.experiment)
+
+
+@_on(ev.RemeasureRequested)
+def _remeasure_requested(tables: Tables, record: Record, event: ev.RemeasureRequested) -> None:
+    waiting = _listed(tables, "remeasure")
+    if event.experiment not in waiting:
+        _set_meta(tables, remeasure=[*waiting, event.experiment])
+
+
+@_on(ev.Remeasured)
+def _remeasured(tables: Tables, record: Record, event: ev.Remeasured) -> None:
+    waiting = _listed(tables, "remeasure")
+    _set_meta(tables, remeasure=[number for number in waiting if number != event.experiment])
 
 
 @_on(ev.ChampionChanged)

@@ -151,6 +151,10 @@ class LabView:
     """Task to what its proposer said when it had nothing new to try; gone when it tries something again."""
     submissions: tuple[Submitted, ...] = ()
     """Candidates that people handed in and that wait to be judged, in their order."""
+    remeasure: tuple[int, ...] = ()
+    """Experiments that wait to be judged again."""
+    veto_probes: tuple[tuple[int, str], ...] = ()
+    """Patterns that vetoes named, each with the experiment that was vetoed for it."""
     stopped: str | None = None
     """Why the engine last stopped on purpose; None while none did since the last start."""
 
@@ -330,6 +334,8 @@ class Views:
             left_out=tuple(meta.get("left_out", ())),
             explored=meta.get("explored", {}),
             submissions=self.submissions() if "submissions" in meta else (),
+            remeasure=tuple(meta.get("remeasure", ())),
+            veto_probes=tuple((number, text) for number, text in meta.get("veto_probes", ())),
             stopped=meta.get("stopped"),
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from cockpit_driver import Cockpit, Driver
 from fake_lab import FakeEngine, FakeLab
-from kernel_lab.engine.commands import Approve, Command, Keep, Reject, Say, Veto
+from kernel_lab.engine.commands import Approve, Command, Keep, Reject, Remeasure, Say, Veto
+from kernel_lab.engine.events import Remeasured
 from kernel_lab.engine.facts import Reason
 from kernel_lab.tui.widgets.diff import DiffView
 
@@ -162,6 +163,19 @@ async def test_a_vetoed_win_can_be_kept_again(
         await driver.press("A")
         await driver.until(lambda: len(sent) == 2)
         assert sent[1] == Keep(number)
+
+
+async def test_a_win_is_judged_again_by_key(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    number = kept(lab)
+    async with cockpit(lab.folder) as driver:
+        await open_newest(driver, number)
+        await driver.press("M")
+        await driver.until(lambda: sent == [Remeasure(number)])
+        lab.write(Remeasured(number, "survives", 1, 1.02, (), 7, 40))
+        await driver.press("6")
+        await driver.until(lambda: "survives, 1.020× #1" in driver.text("#section"))
 
 
 async def test_reject_a_hold_from_its_screen(

@@ -110,7 +110,11 @@ EVENTS = st.one_of(
         st.none() | _shas,
     ),
     st.builds(e.ChampionChanged, _tasks, _numbers, _parents, _texts),
-    st.builds(e.StatusRevised, _numbers, _statuses, _texts, _texts, st.just("cheat")),
+    st.builds(e.StatusRevised, _numbers, _statuses, _texts, _texts, st.just("cheat"), _texts),
+    st.builds(e.RemeasureRequested, _numbers, _texts),
+    st.builds(
+        e.Remeasured, _numbers, st.just("falls"), _numbers, st.none() | _floats, st.just(()), st.just(7)
+    ),
     st.builds(e.IdeaSaid, _numbers, _texts, st.just("from"), _parents, _texts),
     st.builds(e.IdeaUsed, _numbers, _numbers),
     st.builds(e.IdeaWithdrawn, _numbers, _texts),

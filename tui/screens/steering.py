@@ -169,6 +169,10 @@ class SteeringScreen(PlaceScreen):
         if self.detail is not None:
             self.send(c.Keep(self.detail.experiment))
 
+    def do_remeasure(self) -> None:
+        if self.detail is not None:
+            self.send(c.Remeasure(self.detail.experiment))
+
     def do_edit(self) -> None:
         copy = self.copy_by_hand()
         if copy is not None:
