@@ -18,11 +18,11 @@ from typing import Any
 import candidatefile
 import census
 import identity
+import interpreting
 import launchargs
 import standins
 import tensors
 import torch
-import triton
 import triton.runtime.interpreter as interpreter
 from candidatefile import Refused
 from triton.runtime.interpreter import InterpretedFunction
@@ -126,18 +126,11 @@ class Memory:
 
 
 def warm() -> None:
-    """Triton before 3.9 makes an index of a one-element array in a way that numpy 2.4 refuses."""
-    patch = interpreter._patch_lang_tensor
-
-    def patch_with_index(tensor: Any, scope: Any) -> None:
-        patch(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
-
-    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 9):
-        interpreter._patch_lang_tensor = patch_with_index
+    interpreting.warm()
 
 
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
+    torch.set_num_threads(1)
     path = specification["source_path"]
     target = specification.get("target") or STAND_IN_TARGET
     standins.install_queries(target)
