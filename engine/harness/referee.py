@@ -8,7 +8,7 @@ in the shared memory is evidence.
 Each case is one call, and with probes up to five, in an order drawn from the seed over all cases:
 
     main      contents 0 at place A
-    repeat    contents 0 at place B: the same bits
+    repeat    contents 0 at place B, the programs of each launch from the last to the first: the same bits
     idle      contents 0 at place B while no kernel runs: anything but right
     renewed   contents 1 at place A: right again, and not the bits of `main`
     changed   contents 1 at place A with one element changed, after scratch that the candidate keeps was
@@ -139,6 +139,7 @@ class Referee:
                 "case": self.name(step.case),  # for the host alone
                 "regions": step.regions, "out": step.out, "held": before.held if before else None,
                 "idle": step.kind == "idle", "spoil": step.kind == "changed",
+                "backwards": step.kind == "repeat",
                 **self._layouts[step.case],
             })  # fmt: skip
             before = step

@@ -45,7 +45,7 @@ STAND_IN_TARGET = {
 class Launches:
     """Stands in for InterpretedFunction.run: counts the launches, leaves the work to the interpreter.
 
-    While `idle`, launches are counted and nothing runs.
+    While `idle`, launches are counted and nothing runs; `backwards`, programs run from the last to the first.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,15 +56,22 @@ class Launches:
         self.census = census.Census(poison=False)
         self.reads = standins.DeviceStandIn("cpu")
         self.idle = False
+        self.backwards = False
         self._grid: list[int] = []
 
     def install(self) -> None:
         launches = self
         set_grid_dim = interpreter.interpreter_builder.set_grid_dim
+        set_grid_idx = interpreter.interpreter_builder.set_grid_idx
 
         def remember(*dims: int) -> Any:
             launches._grid = [int(n) for n in dims]
             return set_grid_dim(*dims)
+
+        def place(*at: int) -> Any:
+            if launches.backwards:
+                at = tuple(size - 1 - n for size, n in zip(launches._grid, at, strict=True))
+            return set_grid_idx(*at)
 
         def run(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             return launches.run(fn, args, kwargs, grid, warmup)
@@ -75,12 +82,13 @@ class Launches:
             )
 
         interpreter.interpreter_builder.set_grid_dim = remember
+        interpreter.interpreter_builder.set_grid_idx = place
         InterpretedFunction.run = run
         JITFunction.run = not_here
 
-    def begin(self, counted: census.Census, *, idle: bool) -> None:
+    def begin(self, counted: census.Census, *, idle: bool, backwards: bool = False) -> None:
         """A new call."""
-        self.census, self.idle = counted, idle
+        self.census, self.idle, self.backwards = counted, idle, backwards
         self.seen, self.given = [], []
         self.reads.reads.clear()
 
@@ -179,7 +187,7 @@ def _one(
 ) -> dict[str, Any]:
     """One call and its report. The answer joins those that are `held`."""
     inputs = memory.inputs(step["layout"], step["regions"])
-    launches.begin(counted, idle=step["idle"])
+    launches.begin(counted, idle=step["idle"], backwards=step["backwards"])
     threads = threads_now()
     started = time.perf_counter()
     try:
