@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
+import linecache
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,15 +27,17 @@ class Refused(Exception):
 
 
 def load(path: str, entry: str) -> Callable[..., Any]:
-    """The candidate's entry function."""
+    """The candidate's entry function. The file is UTF-8, whatever it declares: that text was judged."""
     spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
     if spec is None or spec.loader is None:
         raise Refused("invalid", "cannot be loaded as a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
     try:
-        spec.loader.exec_module(module)
-    except (SyntaxError, ImportError) as failure:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+        _remember_lines(path, text)
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (in its own process)
+    except (SyntaxError, ImportError, UnicodeDecodeError) as failure:
         raise Refused("invalid", describe(failure, path)) from failure
     except BaseException as failure:
         raise Refused(outcome_of(failure), f"while loading: {describe(failure, path)}") from failure
@@ -41,6 +45,12 @@ def load(path: str, entry: str) -> Callable[..., Any]:
     if not callable(function):
         raise Refused("invalid", f"has no function {entry}")
     return function  # type: ignore[no-any-return]
+
+
+def _remember_lines(path: str, text: str) -> None:
+    """Triton compiles the lines that Python remembers of a file, which it would read as they are declared."""
+    lines = io.StringIO(text, newline=None).readlines()
+    linecache.cache[path] = (len(text), None, lines, path)  # without a time it is never read again
 
 
 def describe(failure: BaseException, path: str) -> str:

@@ -7,7 +7,7 @@ It is the first line and not the only one: every kind also has a probe at run ti
     lint_module, lint_code, lint_scopes, lint_names   a closed world: what is not on a list is refused
     lint_flow, lint_calls, lint_values, lint_marks    where tensors and kept memory go
     lint_paths                                        every way through the entry launches a kernel
-    lint_text                                         texts and tables are bounded
+    lint_text, lint_sizes                             texts, tables and constant expressions are bounded
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kernel_lab.engine.judge.lint_flow import check_flow
 from kernel_lab.engine.judge.lint_module import read_module
 from kernel_lab.engine.judge.lint_paths import check_paths
 from kernel_lab.engine.judge.lint_rules import RULES, Report, Rule
+from kernel_lab.engine.judge.lint_sizes import check_sizes
 from kernel_lab.engine.judge.lint_text import check_text
 
 __all__ = ["RULES", "Rule", "lint", "lint_verdict"]
@@ -38,6 +39,7 @@ def lint(source: str, entry: str) -> list[Reason]:
         tree = parse_tree(source)
         module = read_module(tree, entry, report)
         check_text(module, report)
+        check_sizes(module, report)
         check_code(module, report)
         check_flow(module, report)
         check_paths(module, report)

@@ -157,6 +157,11 @@ RULES: dict[str, Rule] = {
         "move it into a function",
     ),
     "name": Rule("invalid", "this name is not defined in the candidate", "define it or remove it"),
+    "size": Rule(
+        "invalid",
+        "its value, or the making of it, would take all memory or time",
+        "write a value that fits into 64 bits, or compute it where it is needed",
+    ),
     "precision": Rule(
         "invalid",
         "it computes in fewer bits than the task states",

@@ -354,3 +354,56 @@ def test_any_cut_of_a_kernel_is_judged_without_an_error(start: int, length: int,
     source = path.read_text()
     at = start % len(source)
     lint(source[:at] + source[at + length % 200 :], entry_of(source))
+
+
+# ---- constant expressions -------------------------------------------------------------------------
+
+EXPLODING = [
+    "X = 9**9**9",
+    "X = 1 << 10**8",
+    "X = 'a' * 10**10",
+    "X = [0] * (1 << 30)",
+    "X = (1, 2) * 500_000",
+    "X = [i for i in range(10**9)]",
+    "X = [0 for i in range(1000) for j in range(1000)]",
+    "X = max(range(10**9))",
+    "N = 10**9\nX = 3**N",
+    "N = 'ab'\nM = N * 1000\nX = M * 1000",
+    "X = f'{1:1000000000}'",
+    "X = '%1000000000d' % 1",
+    "X = 7 if 2**100_000_000 else 8",
+]
+SMALL = [
+    "X = 2**31 - 1",
+    "X = 1.4426950408889634**2",
+    "X = -(2**63) // 3 % 5",
+    "X = [0] * 64",
+    "X = (64, 128) * 2 + (32,)",
+    "X = [2**i for i in range(5, 9)]",
+    "X = 1e308 * 10",
+    "X = 2.0**0.5",
+    "X = 1 << 40",
+    "X = 10**-3",
+    "X = 1 // 0",
+    "X = X",
+]
+
+
+@pytest.mark.parametrize("line", EXPLODING)
+def test_a_constant_expression_that_explodes_is_refused_and_not_evaluated(line: str) -> None:
+    started = time.monotonic()
+    reasons = lint(line + "\n" + BASE.replace("{line}", "pass"), "attention")
+    assert "size" in [reason.probe for reason in reasons]
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("line", SMALL)
+def test_small_constant_expressions_raise_no_alarm_of_their_size(line: str) -> None:
+    reasons = lint(line + "\n" + BASE.replace("{line}", "pass"), "attention")
+    assert "size" not in [reason.probe for reason in reasons]
+
+
+def test_a_size_is_refused_inside_functions_and_kernels_too() -> None:
+    assert "size" in with_line("n = 3**10**9")
+    inside = BASE.replace("    tl.store", "    x = 'a' * 99999999\n    tl.store").replace("{line}", "pass")
+    assert "size" in [reason.probe for reason in lint(inside, "attention")]
