@@ -8,7 +8,7 @@ the times in tests/data/model. What is compiled is kept by content under --cache
 minutes, a stopped one goes on where it was, a repeat takes seconds.
 
 Configurations at even places of a file are the half that constants of the model may be fitted to; figures
-are given for the others, which are held out.
+are given for the others, which are held out. Which ones the present constants saw was not recorded.
 """
 
 import argparse
