@@ -91,6 +91,22 @@ class Withdraw(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class EditIdea(Command):
+    """Say an idea that waits in other words."""
+
+    idea: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveIdea(Command):
+    """Put an idea that waits into another place among those that wait; 1 is the first."""
+
+    idea: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetMode(Command):
     mode: str
 

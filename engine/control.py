@@ -18,6 +18,8 @@ from kernel_lab.engine.errors import LabError, UsageError
 from kernel_lab.engine.events import (
     Decided,
     Event,
+    IdeaEdited,
+    IdeaMoved,
     IdeaSaid,
     IdeaWithdrawn,
     ModeChanged,
@@ -158,6 +160,10 @@ class Control:
                 return self._say(command, by)
             case c.Withdraw():
                 return self._withdraw(command.idea, by)
+            case c.EditIdea():
+                return self._edit_idea(command, by)
+            case c.MoveIdea():
+                return self._move_idea(command, by)
             case c.SetMode():
                 return self._set_mode(command.mode, by)
             case c.Pause() | c.Resume():
@@ -254,9 +260,7 @@ class Control:
         return self.ledger.blob(sha).decode()
 
     def _say(self, command: c.Say, by: str) -> Outcome:
-        text = command.text.strip()
-        if not text or len(text) > IDEA_LIMIT:
-            raise UsageError(f"an idea has 1 to {IDEA_LIMIT} characters: say it in fewer words")
+        text = _idea_text(command.text)
         if command.scope not in ("next", "always", "from"):
             raise UsageError("an idea is for `next`, `always` or `from` an experiment: choose one")
         if command.scope == "from":
@@ -273,6 +277,29 @@ class Control:
         if idea not in open_ideas:
             raise UsageError(f"there is no open idea {idea}: `kernel-lab ideas` lists them")
         return f"idea {idea} is withdrawn", [IdeaWithdrawn(idea, by)], []
+
+    def _edit_idea(self, command: c.EditIdea, by: str) -> Outcome:
+        self._waiting_ideas(command.idea)
+        return f"idea {command.idea} is changed", [IdeaEdited(command.idea, _idea_text(command.text), by)], []
+
+    def _move_idea(self, command: c.MoveIdea, by: str) -> Outcome:
+        order = self._waiting_ideas(command.idea)
+        order.remove(command.idea)
+        order.insert(max(1, command.place) - 1, command.idea)
+        place = order.index(command.idea) + 1
+        moved = IdeaMoved(command.idea, tuple(order), by)
+        return f"idea {command.idea} is number {place} of {len(order)} that wait", [moved], []
+
+    def _waiting_ideas(self, idea: int) -> list[int]:
+        """Ideas that wait, in their order. Raises UsageError if `idea` is none of them."""
+        rows = self.ledger.ideas()
+        row = next((row for row in rows if row.id == idea), None)
+        if row is None or row.withdrawn:
+            raise UsageError(f"there is no open idea {idea}: `kernel-lab ideas` lists them")
+        if not row.waiting:
+            used = ", ".join(f"#{number}" for number in row.used_by)
+            raise UsageError(f"idea {idea} was used by {used} already: say it anew")
+        return [row.id for row in rows if row.waiting]
 
     def _set_mode(self, mode: str, by: str) -> Outcome:
         if mode not in MODES:
@@ -296,3 +323,11 @@ class Control:
         self.paused = paused
         event = Paused(by) if paused else Resumed(by)
         return ("the lab pauses after the running experiment" if paused else "the lab goes on"), [event], []
+
+
+def _idea_text(text: str) -> str:
+    """What a person said. Raises UsageError if it is nothing, or a book."""
+    said = text.strip()
+    if not said or len(said) > IDEA_LIMIT:
+        raise UsageError(f"an idea has 1 to {IDEA_LIMIT} characters: say it in fewer words")
+    return said

@@ -316,6 +316,24 @@ class IdeaUsed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class IdeaEdited(Event):
+    """An idea that waits says something else from now on."""
+
+    idea: int
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdeaMoved(Event):
+    """Ideas that wait have another order; `order` names all of them, the first to be heeded first."""
+
+    idea: int
+    order: tuple[int, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class IdeaWithdrawn(Event):
     idea: int
     by: str

@@ -71,7 +71,13 @@ class Requests:
             if parent and parent.source_sha
             else "",
             plateau=hint,
+            used_ideas=self._used_ideas(history),
         )
+
+    def _used_ideas(self, history: Sequence[PastExperiment]) -> tuple[IdeaRow, ...]:
+        numbers = {past.id for past in history}
+        used = [idea for idea in self.ledger.ideas() if not idea.waiting and numbers & set(idea.used_by)]
+        return tuple(sorted((idea for idea in used if not idea.withdrawn), key=lambda idea: idea.used_by))
 
     def next_task(self, tasks: Iterable[str], explored: Collection[str] = ()) -> str:
         """The task of the first experiment that a person wants to start from, else the one with the fewest

@@ -185,8 +185,17 @@ def _add_reading(command: Command) -> None:
     diff = command("diff", "cli_show:diff", "what an experiment changed", lab=True)
     diff.add_argument("experiment", metavar="N", type=experiment)
     diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
-    ideas = command("ideas", "cli_read:ideas", "list what people said, and what became of it", lab=True)
-    ideas.add_argument("--withdraw", metavar="IDEA", type=whole(1), help="take this idea back")
+    ideas = command(
+        "ideas", "cli_ideas:ideas", "what people said, and how well ideas were predicted", lab=True
+    )
+    change = ideas.add_mutually_exclusive_group()
+    change.add_argument("--withdraw", metavar="IDEA", type=whole(1), help="take this idea back")
+    change.add_argument(
+        "--edit", metavar=("IDEA", "TEXT"), nargs=2, help="say it in other words (-: from input)"
+    )
+    change.add_argument(
+        "--move", metavar=("IDEA", "PLACE"), nargs=2, help="heed it in this place; 1 is first"
+    )
     limits = command(
         "bottleneck", "cli_bottleneck:bottleneck", "what limits the champion, or a candidate file", lab=True
     )

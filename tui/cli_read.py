@@ -1,4 +1,4 @@
-"""Commands that only read: labs, results, ideas, profiles, paths."""
+"""Commands that only read: labs, results, profiles, paths."""
 
 from __future__ import annotations
 
@@ -136,30 +136,6 @@ def labs(options: argparse.Namespace) -> int:
             cells.append([lab.name, device, lab.model, tasks, lab.experiments, lab.kept, state, lab.path])
         headers = ["lab", "device", "model", "tasks", "experiments", "kept", "", "folder"]
         print(output.table(headers, cells, right=(4, 5)))
-    return 0
-
-
-def ideas(options: argparse.Namespace) -> int:
-    """What people said and which experiments answered it."""
-    if options.withdraw is not None:
-        from kernel_lab.engine.commands import Withdraw
-        from kernel_lab.tui.cli_steer import send
-
-        return send(options, Withdraw(options.withdraw))
-    with reading(options) as lab:
-        rows = lab.ledger.ideas()
-    if options.json:
-        output.print_json({"ideas": rows})
-    elif not rows:
-        print('no ideas yet: `kernel-lab say "…"` tells the proposer one')
-    else:
-        cells = []
-        for row in rows:
-            used = ", ".join(f"#{number}" for number in row.used_by)
-            state = "withdrawn" if row.withdrawn else f"used by {used}" if used else "waiting"
-            scope = f"from #{row.from_experiment}" if row.scope == "from" else row.scope
-            cells.append([row.id, scope, state, row.by, row.text])
-        print(output.table(["idea", "for", "state", "by", "text"], cells, right=(0,)))
     return 0
 
 

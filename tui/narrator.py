@@ -44,6 +44,13 @@ class Narrator:
                 return [f"idea {event.idea} is used by #{event.experiment}"]
             case e.Submitted():
                 return [f"a candidate for {event.task} is handed in by {event.by}: {event.description}"]
+            case e.IdeaEdited():
+                return [f"idea {event.idea} from {event.by} says now: {event.text}"]
+            case e.IdeaMoved():
+                order = ", ".join(map(str, event.order))
+                return [f"ideas are heeded in the order {order}, by {event.by}"]
+            case e.PlateauReached():
+                return [f"plateau: {event.text}"]
             case e.IdeaWithdrawn():
                 return [f"idea {event.idea} is withdrawn by {event.by}"]
             case e.ChampionChanged():
@@ -80,7 +87,7 @@ class Narrator:
                 number, reason = event.experiment, event.reason
                 answers = f"kernel-lab approve {number}, or reject {number} --why …"
                 if event.kind == "plateau":
-                    answers = f'kernel-lab say "…", or approve {number} to go on'
+                    return [f'#{number}   needs you: kernel-lab say "…", or approve {number} to go on']
                 return [f"#{number}   needs you ({event.kind}): {reason} → {answers}"]
             case e.Decided():
                 why = f": {event.why}" if event.why else ""

@@ -338,7 +338,8 @@ def _champion_changed(tables: Tables, record: Record, event: ev.ChampionChanged)
 @_on(ev.IdeaSaid)
 def _idea_said(tables: Tables, record: Record, event: ev.IdeaSaid) -> None:
     tables.execute(
-        "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO ideas (id, text, scope, from_experiment, by, said, place) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?1)",
         (event.idea, text(event.text), event.scope, event.from_experiment, text(event.by), record.time),
     )
     tables.execute("DELETE FROM questions WHERE kind = 'plateau'")
@@ -350,6 +351,20 @@ def _idea_used(tables: Tables, record: Record, event: ev.IdeaUsed) -> None:
     if row is not None:
         used_by = sorted({*json.loads(row[0]), event.experiment})
         tables.execute("UPDATE ideas SET used_by = ? WHERE id = ?", (json.dumps(used_by), event.idea))
+
+
+@_on(ev.IdeaEdited)
+def _idea_edited(tables: Tables, record: Record, event: ev.IdeaEdited) -> None:
+    tables.execute("UPDATE ideas SET text = ? WHERE id = ?", (text(event.text), event.idea))
+
+
+@_on(ev.IdeaMoved)
+def _idea_moved(tables: Tables, record: Record, event: ev.IdeaMoved) -> None:
+    """The ideas named take the places that they hold together, in the order given."""
+    known = {row[0]: row[1] for row in tables.execute("SELECT id, place FROM ideas").fetchall()}
+    order = [idea for idea in dict.fromkeys(event.order) if idea in known]
+    places = sorted(known[idea] for idea in order)
+    tables.executemany("UPDATE ideas SET place = ? WHERE id = ?", list(zip(places, order, strict=True)))
 
 
 @_on(ev.IdeaWithdrawn)

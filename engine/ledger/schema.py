@@ -8,7 +8,7 @@ from collections.abc import Callable
 APPLICATION_ID = 0x4B4C4142
 """`KLAB` in the file's header: tells a lab's database from any other SQLite file."""
 
-PROJECTIONS_VERSION = 1
+PROJECTIONS_VERSION = 2
 """Raised when the projection tables change: an older ledger then rebuilds them from its events."""
 
 TRUTH = """
@@ -99,7 +99,8 @@ CREATE TABLE ideas (
     by TEXT NOT NULL,
     used_by TEXT NOT NULL DEFAULT '[]',
     withdrawn INTEGER NOT NULL DEFAULT 0,
-    said REAL NOT NULL
+    said REAL NOT NULL,
+    place INTEGER NOT NULL -- order in which those that wait are heeded
 );
 CREATE TABLE questions (
     experiment INTEGER NOT NULL,

@@ -270,8 +270,10 @@ class Views:
         return rows[0][0] if rows else None
 
     def ideas(self) -> list[IdeaRow]:
+        """What people said, in the order in which it is heeded."""
         rows = self.fetch(
-            "SELECT id, text, scope, from_experiment, by, used_by, withdrawn, said FROM ideas ORDER BY id"
+            "SELECT id, text, scope, from_experiment, by, used_by, withdrawn, said FROM ideas "
+            "ORDER BY place, id"
         )
         return [
             IdeaRow(idea, text, scope, origin, by, tuple(json.loads(used_by)), bool(withdrawn), said)

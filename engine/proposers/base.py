@@ -100,6 +100,8 @@ class ProposalRequest:
     """The experiment to start from where that is not the champion: a person said so, or a plateau asks."""
     parent_source: str = ""
     plateau: Plateau | None = None
+    used_ideas: tuple[IdeaRow, ...] = ()
+    """What people said to earlier experiments of this task, the latest last."""
 
     @property
     def start(self) -> ExperimentRow:

@@ -74,7 +74,9 @@ EVENTS = st.one_of(
     st.builds(
         e.GateFinished, _numbers, st.sampled_from(["lint", "screen", "other"]), st.booleans(), st.none()
     ),
-    st.builds(e.ApprovalRequested, _numbers, st.sampled_from(["proposal", "keep", "hold"]), _shas, _texts),
+    st.builds(
+        e.ApprovalRequested, _numbers, st.sampled_from(["proposal", "keep", "hold", "plateau"]), _shas, _texts
+    ),
     st.builds(
         e.Decided,
         _numbers,
@@ -120,6 +122,9 @@ EVENTS = st.one_of(
     st.builds(e.IdeaWithdrawn, _numbers, _texts),
     st.builds(e.Submitted, _numbers, _tasks, _shas, _texts, st.just((1,)), _texts),
     st.builds(e.ExperimentStarted, _numbers, _tasks, _parents, st.just("person"), _numbers),
+    st.builds(e.IdeaEdited, _numbers, _texts, _texts),
+    st.builds(e.IdeaMoved, _numbers, st.lists(_numbers, max_size=4).map(tuple), _texts),
+    st.builds(e.PlateauReached, _numbers, _tasks, _numbers, st.just(("tiles",)), _texts),
     st.builds(e.ModeChanged, st.just("ask"), _texts),
     st.builds(e.Paused, _texts),
     st.builds(e.Resumed, _texts),

@@ -25,7 +25,7 @@ def test_the_context_holds_rules_notes_champion_ideas_and_vetoes() -> None:
         assert part.strip() in text
     assert "try\n  FP8 * keys" in text
     assert 'it "caches" K' in text
-    assert "#2 (split_kv) was vetoed" in text
+    assert '#2 (lever "split_kv": "") was vetoed by a person as cheat: it' in text
 
 
 def test_two_requests_in_a_row_share_every_byte_of_the_prefix() -> None:

@@ -200,7 +200,7 @@ def test_an_older_format_is_brought_up_to_date(ledger: Ledger, monkeypatch: pyte
         connection.execute("ALTER TABLE commands ADD COLUMN urgent INTEGER")
 
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
-    monkeypatch.setattr(schema, "PROJECTIONS_VERSION", 2)
+    monkeypatch.setattr(schema, "PROJECTIONS_VERSION", schema.PROJECTIONS_VERSION + 1)
     with Ledger.recording(ledger.path) as copy:
         assert copy.experiments() == rows
         assert copy.connection.execute("SELECT urgent FROM commands").fetchall() == []
@@ -362,7 +362,7 @@ def test_errors_of_the_disk_are_told_apart(tmp_path: Path, monkeypatch: pytest.M
 
 def test_handlers_know_every_event_that_changes_a_view() -> None:
     """An event type without a handler is one that changes no projection: say so here when adding one."""
-    passive = {e.Notice, e.Screened}
+    passive = {e.Notice, e.PlateauReached, e.Screened}
     assert set(projections._HANDLERS) == set(e.EVENT_TYPES.values()) - passive
 
 

@@ -50,7 +50,10 @@ def test_an_idea_from_an_older_experiment_makes_the_next_proposal_start_there(tm
     assert [row.parent for row in rows] == [None, 1, 2, 1, 2]
     assert rows[3].status == "discard"  # slower than the champion, though faster than where it started
     assert [idea.used_by for idea in lab.ledger.ideas()] == [(4,), (5,)]
-    assert "starting from #1" in build_context(first, token_budget=99_999).changing
+    changing = build_context(first, token_budget=99_999).changing
+    assert "starting from #1" in changing
+    assert first.start_source in changing
+    assert first.champion_source in changing
 
 
 def _resumed(lab: Lab, **limits: Any) -> Lab:
@@ -148,8 +151,55 @@ def test_the_reasons_of_a_veto_and_a_reject_are_in_the_next_request_verbatim(tmp
     run(lab, script)
     changing = build_context(script.requests[0], token_budget=99_999).changing
     assert 'reads "beyond" the length,\nI think' in changing
-    assert "#3 (TWO_LOOPS) was vetoed" in changing
+    assert '#3 (lever "TWO_LOOPS": "turn {\'TWO_LOOPS\': True}") was vetoed by a person as bug: ' in changing
     assert script.requests[0].champion.id == 2
+
+
+def test_ideas_are_changed_and_ordered_while_they_wait_and_not_after(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=1)
+    run(lab, Script([{"EXP2": True}]))
+    obey(lab, c.Say("one"), c.Say("two"), c.Say("three", "always"))
+    obey(lab, c.MoveIdea(3, 1), c.EditIdea(2, "two, in other words\n"), c.MoveIdea(1, 99))
+    assert [(idea.id, idea.text) for idea in lab.ledger.ideas()] == [
+        (3, "three"),
+        (2, "two, in other words"),
+        (1, "one"),
+    ]
+    lab = _resumed(lab, budget=2)
+    script = Script([{}, {"SKIP": True}])
+    run(lab, script)
+    assert [idea.text for idea in script.requests[0].ideas] == ["three", "two, in other words", "one"]
+    control = make_loop(lab, Script([])).control
+    for command in (c.EditIdea(2, "too late"), c.MoveIdea(2, 1), c.EditIdea(9, "x"), c.EditIdea(3, " ")):
+        number = lab.ledger.send(command, "person")
+        control.obey(number, command, "person")
+        assert (lab.ledger.command_result(number) or "").startswith("refused: ")
+    assert lab.ledger.ideas()[1].used_by == (3,)
+    lab.ledger.verify()
+
+
+def test_an_idea_that_is_changed_while_a_proposal_streams_waits_for_the_next(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=2)
+
+    class Changing(Script):
+        async def propose(self, request: ProposalRequest, say: Say) -> Any:
+            answer = await super().propose(request, say)
+            if request.experiment == 2:
+                number = lab.ledger.send(c.EditIdea(1, "new words"), "person")
+                loop.control.obey(number, c.EditIdea(1, "new words"), "person")
+            return answer
+
+    script = Changing([{"EXP2": True}, {"SKIP": True}])
+    lab.ledger.send(c.Say("old words"), "person")
+    loop = make_loop(lab, script)
+    for pending in lab.ledger.pending_commands():
+        loop.control.obey(pending.id, pending.command, pending.by)
+    asyncio.run(loop.run())
+    assert [[idea.text for idea in request.ideas] for request in script.requests] == [
+        ["old words"],
+        ["new words"],
+    ]
+    assert lab.ledger.ideas()[0].used_by == (3,)
 
 
 def test_a_plateau_is_said_widens_and_asks_the_person_until_somebody_speaks(tmp_path: Path) -> None:

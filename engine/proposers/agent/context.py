@@ -86,7 +86,8 @@ class _Part:
 
 ORDER_OF_DROPPING = (
     "Ledger",
-    "Your record",
+    "What people said before",
+    "Predictions against results",
     "Ledger",
     "Champion's resources",
     "Model",
@@ -144,10 +145,12 @@ def _parts(request: ProposalRequest) -> list[_Part]:
         _Part("Model", True, _notes(model.title, model.notes)),
         _Part("Task notes", True, _notes(task.name, task.notes)),
         _Part("Champion", False, (f"{digest.champion(request)}\n\n{source}",)),
+        _Part("Starting point", False, (digest.start(request, CANDIDATE_LIMIT),)),
         _Part("Champion's bottleneck", False, (digest.bottleneck(request),)),
         _Part("Champion's resources", False, (digest.resources(request), "")),
         _Part("Ledger", False, digest.ledger(request)),
-        _Part("Your record", False, (digest.record(request), "")),
+        _Part("Predictions against results", False, (digest.record(request), "")),
+        _Part("What people said before", False, (digest.people_before(request), "")),
         _Part("Vetoes and rejects", False, (digest.turned_down_by_people(request),)),
         _Part("What people say", False, (digest.people(request),)),
         _Part("Now", False, (digest.ask(request),)),

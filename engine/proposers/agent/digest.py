@@ -6,10 +6,13 @@ as they wrote it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from kernel_lab.engine import scores
 from kernel_lab.engine.bottleneck import bottlenecks, describe
 from kernel_lab.engine.facts import Reason, ScoreKind
+from kernel_lab.engine.ledger.views import TrialRow
 from kernel_lab.engine.proposers.agent.fence import fence, inline, visible
 from kernel_lab.engine.proposers.base import PastExperiment, ProposalRequest
 
@@ -18,6 +21,10 @@ LATEST = 30
 REASON_CHARS = 300
 DIGEST_CHARS = 60_000
 PEOPLE_LATEST = 20
+LEVERS_SHOWN = 45
+KEPT_SHOWN = 12
+FAILURES_SHOWN = 12
+BUCKETS_SHOWN = 4
 NOT_TRIED = ("seed", "running", "interrupted")
 
 
@@ -40,6 +47,16 @@ def champion(request: ProposalRequest) -> str:
     return " ".join(lines)
 
 
+def start(request: ProposalRequest, limit_chars: int) -> str:
+    """The candidate to start from where that is not the champion."""
+    row = request.parent
+    if row is None:
+        return ""
+    scores = ", ".join(f"{_ratio(value, row.score_kind)} × {name}" for name, value in row.score.items())
+    text = f"This proposal starts from #{row.id} ({row.status}), not from the champion. {scores}".strip()
+    return f"{text}\n\n{fence(request.parent_source, f'candidate #{row.id}', limit_chars)}"
+
+
 def bottleneck(request: ProposalRequest) -> str:
     """What limits the champion, by workload."""
     return describe(bottlenecks(request.champion_facts, request.workloads))
@@ -58,49 +75,69 @@ def resources(request: ProposalRequest) -> str:
 
 
 def ledger(request: ProposalRequest) -> tuple[str, ...]:
-    """The digest in three lengths: latest experiments and best of each lever; fewer; the levers alone."""
+    """The digest in three lengths: how it stands, what failed and why, the best of each lever, and the latest
+    experiments one by one; fewer of these; the levers alone."""
     tried = [past for past in request.history if past.status not in NOT_TRIED]
     if not tried:
         return ("Nothing was tried yet: only the seed is there.",)
-    levers = _levers(tried)
+    kept = [past for past in request.history if past.status in ("seed", "keep")]
 
-    def form(count: int) -> str:
-        latest = tried[-count:] if count else []
-        told = "\n".join(_line(past) for past in latest)
-        body = f"Best of each lever:\n{levers}"
-        if told:
-            body += f"\n\nThe last {len(latest)} of {len(tried)} experiments, oldest first:\n{told}"
-        return fence(body, "ledger", DIGEST_CHARS)
+    def form(latest: int, levers: int) -> str:
+        blocks = [_counts(tried), f"Champions in turn: {' → '.join(map(_kept, kept[-KEPT_SHOWN:]))}"]
+        failures = _failures(tried)
+        if failures:
+            blocks.append(f"What failed, by check:\n{failures}")
+        blocks.append(f"Best of each lever, the best first:\n{_levers(tried, levers)}")
+        if latest:
+            told = "\n".join(_line(past) for past in tried[-latest:])
+            blocks.append(f"The last {min(latest, len(tried))} of {len(tried)}, oldest first:\n{told}")
+        return fence("\n\n".join(blocks), "ledger", DIGEST_CHARS)
 
-    return (form(LATEST), form(LATEST // 3), form(0))
+    return (form(LATEST, LEVERS_SHOWN), form(LATEST // 3, LEVERS_SHOWN), form(0, LEVERS_SHOWN // 3))
 
 
 def record(request: ProposalRequest) -> str:
-    """What agents predicted against what came of it."""
-    lines = []
+    """What was predicted against what came of it: by source, by predicted gain, and the latest of agents."""
+    lines = [_record(one, "by") for one in scores.by_source(request.history)]
+    lines += [_record(one, "predicted") for one in scores.calibration(request.history)]
+    mine = []
     for past in request.history:
+        got = scores.result_percent(past)
         said = past.prediction.gain_percent if past.prediction else None
-        if past.parent is None or said is None or past.score_vs_parent is None:
-            continue
-        got = (past.score_vs_parent - 1) * 100
-        lines.append(f"- #{past.id} by {past.proposer}: predicted {said:+.1f} %, came out at {got:+.1f} %")
-    return "\n".join(lines[-LATEST:])
+        if past.parent is not None and scores.source_of(past.proposer) == "agent" and said is not None:
+            came = f"came out at {got:+.1f} %" if got is not None else "got no speed"
+            mine.append(f"- #{past.id} {inline(past.lever, 60)}: predicted {said:+.1f} %, {came}")
+    if mine:
+        lines.append("The latest by agents:")
+    return "\n".join([*lines, *mine[-LATEST // 2 :]])
+
+
+def _record(one: scores.Record, word: str) -> str:
+    gain = f"; what is kept of them brought {one.gain:.3f} ×" if one.kept else ""
+    text = f"- {word} {one.name}: {one.proposals} tried, {one.with_speed} with a speed, {one.kept} kept{gain}"
+    if one.mean_error_points is None or one.right_sign is None:
+        return text
+    return (
+        f"{text}; predicted {one.mean_predicted_percent:+.1f} % on average, came out at "
+        f"{one.mean_result_percent:+.1f} %, off by {one.mean_error_points:.1f} points, right about faster or "
+        f"not in {one.right_sign:.0%}"
+    )
 
 
 def turned_down_by_people(request: ProposalRequest) -> str:
-    """Vetoes and rejects with the reasons that people gave, verbatim."""
+    """Vetoes and rejects with the reasons that people gave, verbatim, the latest last."""
     lines = []
     for past in request.history:
         said = [reason for reason in past.reasons if reason.gate == "person" and reason.probe != "kill"]
         if past.status in ("vetoed", "rejected") and said:
-            lines.append(
-                f"#{past.id} ({past.lever}) was {past.status} by a person: {visible(said[-1].detail)}"
-            )
-    return "\n".join(lines[-PEOPLE_LATEST:])
+            what = f"#{past.id} (lever {inline(past.lever, 60)}: {inline(past.description, 200)})"
+            kind = f" as {said[-1].probe}" if past.status == "vetoed" and said[-1].probe != "other" else ""
+            lines.append(f"{what} was {past.status} by a person{kind}: {visible(said[-1].detail)}")
+    return "\n\n".join(lines[-PEOPLE_LATEST:])
 
 
 def people(request: ProposalRequest) -> str:
-    """Every idea that waits, as it was said."""
+    """Every idea that waits, as it was said, in the order in which it is to be heeded."""
     lines = []
     for idea in request.ideas:
         scope = {"next": "for this proposal", "always": "for every proposal"}.get(
@@ -108,6 +145,20 @@ def people(request: ProposalRequest) -> str:
         )
         lines.append(f"Idea {idea.id} ({scope}):\n{visible(idea.text)}")
     return "\n\n".join(lines)
+
+
+def people_before(request: ProposalRequest) -> str:
+    """What people said to earlier proposals, and which experiments used it."""
+    by_id = {past.id: past for past in request.history}
+    lines = []
+    for idea in request.used_ideas[-PEOPLE_LATEST:]:
+        used = ", ".join(
+            f"#{number} by {by_id[number].proposer}: {by_id[number].status}"
+            for number in idea.used_by
+            if number in by_id
+        )
+        lines.append(f"- idea {idea.id} (used by {used}): {inline(idea.text, 400)}")
+    return "\n".join(lines)
 
 
 def ask(request: ProposalRequest) -> str:
@@ -127,27 +178,73 @@ def ask(request: ProposalRequest) -> str:
     return "\n\n".join(lines)
 
 
-def _levers(tried: Sequence[PastExperiment]) -> str:
-    best: dict[str, PastExperiment] = {}
-    counts: dict[str, int] = {}
+def _counts(tried: Sequence[PastExperiment]) -> str:
+    counts = Counter(past.status for past in tried)
+    return f"{len(tried)} tried: {', '.join(f'{n} {status}' for status, n in counts.most_common())}."
+
+
+def _kept(past: PastExperiment) -> str:
+    lever = "seed" if past.status == "seed" else inline(past.lever, 60)
+    return f"#{past.id} {lever} {_ratio(past.score.get('seed'), past.score_kind)} × seed"
+
+
+def _failures(tried: Sequence[PastExperiment]) -> str:
+    """Each check that turned candidates down, the most frequent first, with its latest words."""
+    groups: dict[tuple[str, str, str], list[PastExperiment]] = {}
     for past in tried:
-        counts[past.lever] = counts.get(past.lever, 0) + 1
-        other = best.get(past.lever)
-        if other is None or (past.score_vs_parent or 0) > (other.score_vs_parent or 0):
-            best[past.lever] = past
+        if past.status not in ("keep", "discard", "vetoed", "rejected") and past.reasons:
+            first = past.reasons[0]
+            groups.setdefault((past.status, first.gate, first.probe), []).append(past)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))[:FAILURES_SHOWN]
     return "\n".join(
-        f"- {inline(lever, 60)} tried {counts[lever]} times, best #{past.id}: {past.status}, "
-        f"{_ratio(past.score_vs_parent, past.score_kind)} × champion"
-        for lever, past in best.items()
+        f"- {status} ({gate} {inline(probe, 40)}): {', '.join(f'#{past.id}' for past in group[-8:])}; "
+        f"latest: {inline(group[-1].reasons[0].detail, REASON_CHARS)}"
+        for (status, gate, probe), group in ordered
     )
+
+
+def _levers(tried: Sequence[PastExperiment], most: int) -> str:
+    groups: dict[str, list[PastExperiment]] = {}
+    for past in tried:
+        groups.setdefault(past.lever, []).append(past)
+    best = {
+        lever: max(group, key=lambda past: past.score_vs_parent or 0.0) for lever, group in groups.items()
+    }
+    ordered = sorted(best.items(), key=lambda item: -(item[1].score_vs_parent or 0.0))
+    lines = []
+    for lever, past in ordered[:most]:
+        count = len(groups[lever])
+        lines.append(
+            f"- {inline(lever, 60)}, {count} tried, best #{past.id}: {past.status}, "
+            f"{_ratio(past.score_vs_parent, past.score_kind)} × champion{_best_trials(past)}"
+        )
+    if len(ordered) > most:
+        lines.append(f"- and {len(ordered) - most} levers that did worse")
+    return "\n".join(lines)
+
+
+def _best_trials(past: PastExperiment) -> str:
+    """The best setting of each bucket that trials tried."""
+    best: dict[str, TrialRow] = {}
+    for trial in past.trials:
+        other = best.get(trial.bucket)
+        if trial.vs_parent is not None and (other is None or trial.vs_parent > (other.vs_parent or 0.0)):
+            best[trial.bucket] = trial
+    told = []
+    for bucket, trial in list(best.items())[:BUCKETS_SHOWN]:
+        values = " ".join(f"{name}={value}" for name, value in trial.values.items())
+        told.append(f"{inline(bucket, 30)} {inline(values, 120)} {trial.vs_parent:.3f} ×")
+    return f"; best settings: {', '.join(told)}" if told else ""
 
 
 def _line(past: PastExperiment) -> str:
     why = _why(past.reasons)
+    said = past.prediction.gain_percent if past.prediction else None
+    predicted = f" (predicted {said:+.1f} %)" if said is not None else ""
     ratio = _ratio(past.score_vs_parent, past.score_kind)
     return (
         f"- #{past.id} from #{past.parent} by {past.proposer}, lever {inline(past.lever, 60)}: "
-        f"{past.status}, {ratio} × champion; {inline(past.description, 200)}{why}"
+        f"{past.status}, {ratio} × champion{predicted}; {inline(past.description, 200)}{why}"
     )
 
 
