@@ -172,6 +172,7 @@ class Experiment:
             return refused
         # Starting where a person said is heeding them, whoever proposes.
         obeyed = [idea.id for idea in request.ideas if idea.from_experiment == request.start.id]
+        obeyed = obeyed if started.submission is None else []
         # What was said in other words since goes on waiting: those words were not heard.
         now = {idea.id: idea.text for idea in self.steps.ledger.ideas() if not idea.withdrawn}
         changed = {idea.id for idea in request.ideas if now.get(idea.id) != idea.text}

@@ -322,10 +322,10 @@ class Loop:
 
     def _explored(self, request: ProposalRequest, text: str) -> None:
         """Note that there is nothing new from where the proposal was to start: elsewhere there may be."""
-        if request.parent is not None:
-            start = request.parent.id
+        start = request.start.id
+        said = [idea.id for idea in request.ideas if idea.from_experiment == start]
+        if said or request.parent is not None:
             self.requests.spent.add(start)
-            said = [idea.id for idea in request.ideas if idea.from_experiment == start]
             if said:
                 who = f"{self.proposer.name} knows nothing new to try from #{start}"
                 self.ledger.append([Notice("info", f"idea {said[0]} goes on waiting: {who}")])

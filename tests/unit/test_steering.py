@@ -91,6 +91,17 @@ def test_where_nothing_new_is_known_the_idea_waits_and_the_loop_goes_on(tmp_path
     assert lab.ledger.ideas()[0].waiting
 
 
+def test_an_idea_from_the_champion_does_not_keep_a_loop_going_that_has_nothing_to_propose(
+    tmp_path: Path,
+) -> None:
+    lab = make_lab(tmp_path / "lab")
+    run(lab, Script([{"SKIP": True}]))
+    obey(lab, c.Say("use the copy engine", "from", 2))
+    ended = run(lab, Script([{"SKIP": True}]))
+    assert ended.reason == "exhausted"
+    assert lab.ledger.ideas()[0].waiting
+
+
 def test_what_is_said_while_a_proposal_streams_is_in_the_next_request_and_seen_elsewhere_within_a_second(
     tmp_path: Path,
 ) -> None:
