@@ -19,11 +19,13 @@ from kernel_lab.engine.events import EngineStarted, EngineStopped
 from kernel_lab.engine.hostlink import HostLink
 from kernel_lab.engine.judge.measured import MeasuredDevice
 from kernel_lab.engine.judge.static import StaticDevice
-from kernel_lab.engine.lab import EngineLock, Lab, open_lab
+from kernel_lab.engine.lab import LOG, EngineLock, Lab, bound_log, open_lab
 from kernel_lab.engine.loop import Loop
 from kernel_lab.engine.profiles import load_gpu, load_model
 from kernel_lab.engine.proposers.base import make_proposer
 from kernel_lab.engine.tasks import load_task
+
+LOG_LOOK_S = 60.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,6 +40,11 @@ def main(argv: list[str] | None = None) -> int:
     except LabError as error:
         print(f"kernel-lab: {error}", file=sys.stderr)
         return error.exit_status
+    except OSError as error:
+        where = error.filename or arguments[0]
+        why = (error.strerror or type(error).__name__).lower()
+        print(f"kernel-lab: {where} cannot be used ({why}): make room or permit it", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -50,6 +57,7 @@ async def research(lab: Lab) -> EngineStopped:
     scratch = lab.path / "runs" / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     host = HostLink(config.python or sys.executable, paths.cache_dir() / "host", scratch)
+    tidying = asyncio.create_task(_keep_log_short(lab.path / LOG))
     try:
         await host.start()
         device = (MeasuredDevice if config.device == "measured" else StaticDevice)(host, gpu)
@@ -60,7 +68,14 @@ async def research(lab: Lab) -> EngineStopped:
             asyncio.get_running_loop().add_signal_handler(number, loop.control.stop_now.set)
         return await loop.run()
     finally:
+        tidying.cancel()
         await host.close()
+
+
+async def _keep_log_short(log: Path) -> None:
+    while True:
+        bound_log(log)
+        await asyncio.sleep(LOG_LOOK_S)
 
 
 if __name__ == "__main__":

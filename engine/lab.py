@@ -32,6 +32,7 @@ from kernel_lab.engine.lab_config import (
     sync_folder,
     write_config,
 )
+from kernel_lab.engine.ledger import schema
 from kernel_lab.engine.ledger.lock import LOCK, EngineLock, engine_pid
 from kernel_lab.engine.ledger.store import DATABASE, Ledger
 
@@ -51,6 +52,7 @@ __all__ = [
     "read_config",
     "remember_lab",
     "resolve_lab",
+    "settings_of",
     "write_config",
 ]
 
@@ -75,6 +77,8 @@ class Lab:
     path: Path
     config: LabConfig
     ledger: Ledger
+    restored: bool = False
+    """lab.toml was missing and was written again from the ledger."""
 
     @property
     def name(self) -> str:
@@ -96,10 +100,15 @@ class Lab:
 
 
 def is_lab(folder: Path) -> bool:
+    """Whether a folder holds a lab: its ledger, with lab.toml beside it or one that can be restored."""
     try:
-        return (folder / DATABASE).is_file() and (folder / SETTINGS).is_file()
-    except OSError:  # too long to be a path, or not to be entered
+        if (folder / SETTINGS).is_file():
+            return (folder / DATABASE).is_file()
+        with (folder / DATABASE).open("rb") as file:
+            header = file.read(72)
+    except OSError:  # not there, too long to be a path, or not to be entered
         return False
+    return header.startswith(b"SQLite format 3\0") and header[68:] == schema.APPLICATION_ID.to_bytes(4, "big")
 
 
 def check_free(folder: Path) -> None:
@@ -153,8 +162,28 @@ def open_lab(folder: Path, readonly: bool = False) -> Lab:
         raise LabReadOnly(
             f"lab {folder} cannot be written: make its folder writable, or copy the lab elsewhere"
         )
-    config = read_config(folder)
-    return Lab(folder, config, Ledger.open(folder / DATABASE, readonly=readonly))
+    config, restored = settings_of(folder)
+    return Lab(folder, config, Ledger.open(folder / DATABASE, readonly=readonly), restored)
+
+
+RESTORED = "lab.toml was missing: it is written again, with the settings that the lab began with"
+
+
+def settings_of(folder: Path) -> tuple[LabConfig, bool]:
+    """The settings in lab.toml, and whether they had to be restored from the ledger because it is missing."""
+    if os.path.lexists(folder / SETTINGS):
+        return read_config(folder), False
+    with closing(Ledger.recording(folder / DATABASE)) as ledger:
+        values = ledger.view().config
+    if not values:
+        raise LabFolderError(
+            f"{folder / SETTINGS} is missing, and the ledger holds no settings before the first start: "
+            'write one (`gpu = "rtx3060"` is enough), or start another lab'
+        )
+    config = LabConfig.from_dict(values)
+    with suppress(OSError):  # a reader of a read-only lab does without the file
+        write_config(folder, config)
+    return config, True
 
 
 def new_lab_dir(gpu: str, model: str) -> Path:
@@ -178,6 +207,23 @@ def new_lab_dir(gpu: str, model: str) -> Path:
 def _unwritable(folder: Path, problem: OSError) -> LabReadOnly:
     why = problem.strerror or problem
     return LabReadOnly(f"{folder} cannot be written ({why}): name another folder with --lab")
+
+
+LOG_LIMIT_BYTES = 1 << 20
+LOG_KEPT_BYTES = 1 << 18
+
+
+def bound_log(log: Path) -> None:
+    """Cut a log over 1 MB down to its last quarter, in place: who appends to it goes on appending."""
+    with suppress(OSError):
+        if log.stat().st_size <= LOG_LIMIT_BYTES:
+            return
+        with log.open("r+b") as file:
+            file.seek(-LOG_KEPT_BYTES, os.SEEK_END)
+            tail = file.read().split(b"\n", 1)[-1]
+            file.seek(0)
+            file.write(tail)
+            file.truncate()
 
 
 # ---- finding labs ----------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def keep(ledger: Views, experiment: int, by: str, why: str) -> list[Event]:
     if ratio <= 1.0:
         reason = f"the champion is #{champion} now, and this is {ratio:.3f} × as fast"
         return [*events, StatusRevised(experiment, "discard", "loop", reason)]
-    said = why or f"kept by {by}"
+    said = why or "kept by hand"
     return [
         *events,
         StatusRevised(experiment, "keep", by, said),

@@ -100,7 +100,7 @@ class Loop:
                 working.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await working
-                return self._stopped("stop", "stopped in an experiment; it resumes from its last step")
+                return self._stopped("stop", "in an experiment, which resumes from its last step")
             return working.result()
         except LabError as error:
             with contextlib.suppress(LedgerError):  # a full disk holds no reason either
@@ -120,7 +120,7 @@ class Loop:
             self.control.obey_all()
             await self.control.runnable()
             if self.control.stopping:
-                return self._stopped("stop", "stopped by a person")
+                return self._stopped("stop", "by you")
             if await self._again():
                 continue
             self._say_plateau()
@@ -317,7 +317,7 @@ class Loop:
 
     def _interrupt(self, steps: Steps, started: ExperimentStarted) -> None:
         events: list[Event] = [] if steps.find(ExperimentStarted) else [started]
-        reason = Reason("person", "kill", "ended by a person in the middle")
+        reason = Reason("person", "kill", "ended by you in the middle")
         steps.record(*events, ExperimentFinished(steps.experiment, "interrupted", (reason,), None))
 
     def _explored(self, request: ProposalRequest, text: str) -> None:

@@ -72,7 +72,7 @@ def _print_said(rows: list[IdeaRow]) -> None:
         used = ", ".join(f"#{number}" for number in row.used_by)
         state = "withdrawn" if row.withdrawn else f"used by {used}" if used else "waiting"
         scope = f"from #{row.from_experiment}" if row.scope == "from" else row.scope
-        cells.append([row.id, scope, state, row.by, row.text])
+        cells.append([row.id, scope, state, output.who(row.by), row.text])
     print(output.table(["idea", "for", "state", "by", "text"], cells, right=(0,)))
 
 

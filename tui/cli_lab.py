@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_lab.engine.errors import UsageError
-from kernel_lab.engine.lab import Lab, open_lab, resolve_lab
+from kernel_lab.engine.lab import RESTORED, Lab, open_lab, resolve_lab
 from kernel_lab.engine.ledger.views import ExperimentRow
 
 
@@ -25,6 +25,8 @@ def chosen_lab(options: argparse.Namespace) -> Path:
 def reading(options: argparse.Namespace) -> Iterator[Lab]:
     """The lab named by `--lab`, or the last used one, open for reading."""
     lab = open_lab(chosen_lab(options), readonly=True)
+    if lab.restored:
+        options.beside.append(RESTORED)
     with contextlib.closing(lab):
         yield lab
 

@@ -158,7 +158,7 @@ def _add_running(command: Command) -> None:
     run.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
     run.add_argument("--task", metavar="T,…", type=names, help="operators (default: gqa_decode,gqa_prefill)")
     run.add_argument("--proposer", metavar="P", help="who proposes: search, manual, folder (default: search)")
-    run.add_argument("--mode", choices=MODES, help="what waits for a person (default: wins; headless: auto)")
+    run.add_argument("--mode", choices=MODES, help="what waits for you (default: wins; headless: auto)")
     run.add_argument("--from", dest="from_file", metavar="FILE", help="start from this kernel")
     run.add_argument("--budget", metavar="N", type=whole(1), help="experiments (default: none; headless: 12)")
     run.add_argument("--trials", metavar="N", type=whole(1), help="trials of tunables per experiment")
@@ -241,7 +241,7 @@ def _add_steering(command: Command) -> None:
         "remeasure", "cli_steer:remeasure", "judge an experiment again, with fresh seeds", lab=True
     )
     remeasure.add_argument("experiment", metavar="N", type=experiment)
-    mode = command("mode", "cli_steer:mode", "say what waits for a person", lab=True)
+    mode = command("mode", "cli_steer:mode", "say what waits for you", lab=True)
     mode.add_argument("mode", metavar="ask|wins|auto", choices=MODES)
     command("pause", "cli_steer:pause", "wait after the running experiment", lab=True)
     command("resume", "cli_steer:resume", "go on after a pause", lab=True)

@@ -105,7 +105,7 @@ def _print_results(path: Path, view: LabView, rows: list[ExperimentRow], asked: 
             output.ratio(row.score.get("seed"), row.score_kind),
             output.ratio(row.score.get("fa2"), row.score_kind),
             row.trials or "",
-            row.proposer,
+            output.who(row.proposer),
             row.description,
         ]
         for row in rows
@@ -170,6 +170,7 @@ def profiles(options: argparse.Namespace) -> int:
 
 def _show_profile(options: argparse.Namespace) -> int:
     from kernel_lab.engine.profiles import list_gpus, list_models, load_gpu, load_model
+    from kernel_lab.tui.profile_text import gpu_lines, model_lines
 
     if not options.name:
         raise UsageError(
@@ -179,15 +180,18 @@ def _show_profile(options: argparse.Namespace) -> int:
     gpus = {entry.name for entry in list_gpus()}
     if options.name not in models | gpus:
         raise ProfileError(f"unknown profile {options.name!r}: `kernel-lab profiles` lists the names")
-    profile = load_model(options.name) if options.name in models else load_gpu(options.name)
+    if options.name in models:
+        model = load_model(options.name)
+        profile: object = model
+        lines = model_lines(model)
+    else:
+        gpu = load_gpu(options.name)
+        profile, lines = gpu, gpu_lines(gpu)
     if options.json:
         output.print_json(profile)
         return 0
-    for name, value in output.plain(profile).items():
-        if name != "notes":
-            print(output.clean(f"{name:<20} {value}"))
-    print()
-    print(output.clean(profile.notes.strip(), keep_lines=True))
+    for line in lines:
+        print(output.clean(line))
     return 0
 
 

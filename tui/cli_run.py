@@ -13,6 +13,7 @@ from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.commands import SetMode
 from kernel_lab.engine.errors import CandidateInvalid, UsageError
 from kernel_lab.engine.lab import (
+    RESTORED,
     Lab,
     LabConfig,
     check_free,
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
         return _detached(options, path, pid)
     from kernel_lab.tui.headless import follow
 
-    (output.note if options.json else print)(output.clean(f"lab {path} (engine: process {pid})"))
+    line = f"lab {path} (engine: process {pid}); commands without --lab mean this lab now"
+    (output.note if options.json else print)(output.clean(line))
     return follow(path, position, as_json=options.json)
 
 
@@ -222,6 +224,8 @@ def _resume(options: argparse.Namespace, path: Path, unattended: bool) -> Lab:
     """The lab with its limits as given now. What a lab is about cannot be changed."""
     lab = open_lab(path)
     try:
+        if lab.restored:
+            options.beside.append(RESTORED)
         _same_lab(options, lab)
         running = session.engine_pid(path)
         wanted = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
@@ -239,7 +243,7 @@ def _resume(options: argparse.Namespace, path: Path, unattended: bool) -> Lab:
             lab = replace(lab, config=replace(lab.config, **wanted))
             write_settings(path, lab.config)
         if options.mode is not None and options.mode != (lab.ledger.view().mode or lab.config.mode):
-            session.send(path, SetMode(options.mode), "person")
+            session.send(path, SetMode(options.mode), output.PERSON)
     except BaseException:
         lab.close()
         raise

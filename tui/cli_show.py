@@ -60,14 +60,18 @@ def show(options: argparse.Namespace) -> int:
         if word is None:
             print(output.clean(f"judged again: {entry['outcome']}, against #{entry['against']}"))
             continue
-        print(output.clean(f"{word} by {entry['by']}" + (f": {entry['why']}" if entry["why"] else "")))
+        print(
+            output.clean(
+                f"{word} by {output.who(entry['by'])}" + (f": {entry['why']}" if entry["why"] else "")
+            )
+        )
     return 0
 
 
 def _print_head(row: ExperimentRow, question: str | None) -> None:
     state = row.phase if row.status == "running" and row.phase else row.status
     origin = "" if row.parent is None else f" from #{row.parent}"
-    print(output.clean(f"#{row.id} {row.task}{origin} by {row.proposer}: {state}"))
+    print(output.clean(f"#{row.id} {row.task}{origin} by {output.who(row.proposer)}: {state}"))
     if question:
         print(output.clean(f"needs you: {question}"))
     prediction = row.prediction
@@ -88,7 +92,7 @@ def _print_head(row: ExperimentRow, question: str | None) -> None:
         if value:
             print(output.clean(f"  {name:<10} {value}"))
     for reason in row.reasons:
-        print(output.clean(f"  reason     {reason.gate} {reason.probe}: {reason.detail}"))
+        print(output.clean(f"  reason     {output.who(reason.gate)} {reason.probe}: {reason.detail}"))
 
 
 def _print_speed(speed: Speed | None) -> None:
@@ -151,6 +155,7 @@ def _print_trials(trials: Sequence[TrialRow]) -> None:
 
 
 def _print_checks(checks: Sequence[CheckRow]) -> None:
+    """Numbers stand only where a check compares some: a probe is passed or failed."""
     if checks:
         cells = [
             [
@@ -158,8 +163,8 @@ def _print_checks(checks: Sequence[CheckRow]) -> None:
                 row.gate,
                 row.case,
                 row.probe,
-                "" if row.error is None else f"{row.error:.2e}",
-                "" if row.limit is None else f"{row.limit:.2e}",
+                f"{row.error:.2e}" if row.error is not None and row.limit else "",
+                f"{row.limit:.2e}" if row.error is not None and row.limit else "",
                 row.detail,
             ]
             for row in checks

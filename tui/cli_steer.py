@@ -10,7 +10,6 @@ from kernel_lab.engine.errors import UsageError
 from kernel_lab.tui import output
 from kernel_lab.tui.cli_lab import chosen_lab, experiment_of, reading
 
-BY = "person"
 WAIT_S = 5.0
 REFUSED = "refused: "
 """How the engine's answer begins when it does not obey."""
@@ -24,7 +23,7 @@ def send(options: argparse.Namespace, command: c.Command) -> int:
     from kernel_lab.engine import session
 
     path = chosen_lab(options)
-    number = session.send(path, command, BY)
+    number = session.send(path, command, output.PERSON)
     running = session.engine_pid(path) is not None
     answer = session.wait_result(path, number, WAIT_S) if running else None
     if answer is not None and answer.startswith(REFUSED):

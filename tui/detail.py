@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kernel_lab.engine import events as e
 from kernel_lab.engine.facts import Check, Launch, Reason, Speed
 from kernel_lab.tui.narrator import remeasured
+from kernel_lab.tui.output import who
 
 GATE_ORDER = ("scope", "lint", "screen", "quick", "trials", "correctness", "integrity", "speed", "confirm")
 
@@ -53,7 +54,7 @@ class Detail:
                 self.task, self.parent, self.proposer = event.task, event.parent, event.proposer
                 self.started = time
                 origin = "" if event.parent is None else f" from #{event.parent}"
-                self._step(time, "started", f"by {event.proposer}{origin}")
+                self._step(time, "started", f"by {who(event.proposer)}{origin}")
             case e.Proposed():
                 self.proposed, self.source_sha = event, event.source_sha
                 self._step(time, "proposed", f"turns {event.lever}")
@@ -77,7 +78,7 @@ class Detail:
                     self.checks.clear()
                     self.gates.clear()
                 level = "bad" if event.decision == "reject" else "good"
-                self._step(time, f"{event.decision} by {event.by}", event.why, level)
+                self._step(time, f"{event.decision} by {who(event.by)}", event.why, level)
             case e.TrialFinished():
                 self.trials.append(event)
             case e.TrialsSettled():
@@ -103,9 +104,9 @@ class Detail:
                 if event.status != "held":
                     self.asked = None
                 said = f"{event.category}: {event.why}" if event.category != "other" else event.why
-                self._step(time, f"{event.status} by {event.by}", said, _level(event.status))
+                self._step(time, f"{event.status} by {who(event.by)}", said, _level(event.status))
             case e.RemeasureRequested():
-                self._step(time, f"again, by {event.by}", event.why)
+                self._step(time, f"again, by {who(event.by)}", event.why)
             case e.Remeasured():
                 level = "good" if event.outcome == "survives" else "warn"
                 self._step(time, "judged again", remeasured(event), level)

@@ -108,7 +108,16 @@ def triton() -> Finding:
 
 def numpy() -> Finding:
     """numpy, which Triton's interpreter computes with."""
-    return _package("numpy", (1, 26))
+    found = _package("numpy", (1, 26))
+    triton, numpy = machine.installed_version("triton"), machine.installed_version("numpy")
+    if triton is None or numpy is None or found.state != "ok":
+        return found
+    if machine.at_least(numpy, (2, 4)) and not machine.at_least(triton, (3, 7)):
+        detail = f"{numpy} with triton {triton}, whose interpreter may fail with it (triton-lang/triton#9171)"
+        return Finding(
+            "numpy", "warning", detail, "if checks crash, pip install 'numpy<2.4' or a newer triton"
+        )
+    return found
 
 
 def _package(name: str, least: tuple[int, int]) -> Finding:

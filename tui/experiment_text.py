@@ -9,6 +9,7 @@ from kernel_lab.engine.ledger.views import ExperimentRow, OpenQuestion
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.live_text import KIND_WORDS, baselines, expectation, fmt_baseline
+from kernel_lab.tui.output import who
 from kernel_lab.tui.text import fit, one_line, wrap, wrapped
 from kernel_lab.tui.widgets.bars import joined
 from rich.style import Style
@@ -71,7 +72,7 @@ def _title_line(row: ExperimentRow | None, detail: Detail, champion: bool, width
             Text.styled(f"#{detail.experiment} {fmt.task_word(one_line(detail.task, 20))}", theme.HEADING),
             scores,
             Text.styled("champion" if champion else "", theme.GOOD),
-            Text.styled(f"{origin}, by {one_line(detail.proposer, 30)}", theme.LABEL),
+            Text.styled(f"{origin}, by {who(one_line(detail.proposer, 30))}", theme.LABEL),
             Text.styled(f"commit {one_line(row.commit, 40)[:10]}" if row and row.commit else "", theme.DIM),
         ],
         width,
@@ -198,7 +199,7 @@ def story_lines(detail: Detail, row: ExperimentRow | None, width: int) -> list[T
         lines += [Text.styled(""), Text.styled("Reasons", theme.HEADING)]
         for reason in reasons:
             lines.append(
-                Text.styled(f"{one_line(reason.gate, 20)} / {one_line(reason.probe, 40)}", theme.LABEL)
+                Text.styled(f"{who(one_line(reason.gate, 20))} / {one_line(reason.probe, 40)}", theme.LABEL)
             )
             lines += [Text.styled(f"  {part}") for part in wrapped(reason.detail, max(8, width - 2), 60)]
     for gate, finished in detail.gates.items():

@@ -115,7 +115,7 @@ class _Signals:
             return
         self.asked = self.pressed
         now = self.pressed > 1 or self.terminated
-        session.send(self.path, Stop(now=now), "person")
+        session.send(self.path, Stop(now=now), output.PERSON)
         when = (
             "now" if now else "after the running experiment (Ctrl+C again: now; once more: leave it running)"
         )

@@ -15,6 +15,7 @@ from kernel_lab.tui.detail import Detail, fold
 from kernel_lab.tui.diffs import Diff
 from kernel_lab.tui.feed import Feed, Reader
 from kernel_lab.tui.model import LabModel, Part, Update
+from kernel_lab.tui.output import PERSON
 from kernel_lab.tui.sources import LabSource, ReplaySource
 
 Listener = Callable[[frozenset[Part], frozenset[int]], None]
@@ -56,15 +57,17 @@ class LabSession:
 
     async def read_settings(self) -> None:
         """Read lab.toml, which people may change while no engine runs."""
-        from kernel_lab.engine.lab_config import read_config
+        from kernel_lab.engine.lab import RESTORED, settings_of
 
         if self.lab_dir is not None:
             try:
-                config = await asyncio.to_thread(read_config, self.lab_dir)
+                config, restored = await asyncio.to_thread(settings_of, self.lab_dir)
             except LabError as error:
                 self._on_error(str(error))
             else:
                 self.model.settings = config.to_dict()
+                if restored:
+                    self._on_error(RESTORED)
 
     def _open_reader(self) -> Reader:
         from kernel_lab.engine.session import Reader as LiveReader
@@ -148,7 +151,7 @@ class LabSession:
         lab_dir = self.lab_dir
         if lab_dir is None:
             raise LabError("this is a recording: nothing can be changed in it")
-        number = await asyncio.to_thread(session.send, lab_dir, command, "you")
+        number = await asyncio.to_thread(session.send, lab_dir, command, PERSON)
         self.feed.poke()
         result = await asyncio.to_thread(session.wait_result, lab_dir, number, ANSWER_S)
         self.feed.poke()

@@ -9,7 +9,8 @@ from kernel_lab.engine.ledger.views import OpenQuestion
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import GATE_ORDER, Detail
 from kernel_lab.tui.model import LabModel
-from kernel_lab.tui.text import fit, one_line, wrapped
+from kernel_lab.tui.output import who
+from kernel_lab.tui.text import ellipsis, fit, one_line, wrapped
 from kernel_lab.tui.widgets.bars import checks_strip, joined
 from rich.text import Text
 
@@ -74,9 +75,8 @@ def _state_word(model: LabModel, replaying: bool) -> Text:
         state = "playing" if place.playing else "halted"
         return Text.styled(f"replay {state} {place.seq}/{place.total} {place.speed:g}x", theme.WARN)
     if not view.engine_alive:
-        return Text.styled(
-            f"stopped ({one_line(view.stopped, 20)})" if view.stopped else "stopped", theme.WARN
-        )
+        why = one_line(view.stopped or "").removeprefix("stopped ")
+        return Text.styled(f"stopped ({ellipsis(why, 24)})" if why else "stopped", theme.WARN)
     if model.questions and model.now.get("phase") == "approval":
         return Text.styled("needs you", theme.WARN)
     if view.paused:
@@ -192,7 +192,7 @@ def proposal_lines(model: LabModel, width: int) -> list[Text]:
     lines = [*asked_lines(model, detail, width)]
     head = Text.styled(f"#{detail.experiment} {fmt.task_word(detail.task)}", theme.HEADING)
     origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
-    head.append(f"  {origin}, by {one_line(detail.proposer, 30)}", theme.LABEL)
+    head.append(f"  {origin}, by {who(one_line(detail.proposer, 30))}", theme.LABEL)
     lines.append(head)
     proposed = detail.proposed
     if proposed is not None:
@@ -220,7 +220,7 @@ def proposal_lines(model: LabModel, width: int) -> list[Text]:
         verdict = Text.styled(detail.status, theme.status_style(detail.status))
         lines.append(Text.styled("Verdict ", theme.LABEL).append_text(verdict))
         for reason in detail.reasons[:6]:
-            lines += _block(reason.gate, reason.detail, width)
+            lines += _block(who(reason.gate), reason.detail, width)
     return lines
 
 
@@ -379,9 +379,8 @@ def check_lines(detail: Detail | None, width: int) -> list[Text]:
             style = {"pass": theme.GOOD, "fail": theme.BAD}.get(check.status, theme.WARN)
             line = Text.styled(f"{one_line(check.status, 8):<9}", style)
             line.append(f"{one_line(check.case, 40):<26} {one_line(check.probe, 24):<12}")
-            if check.error is not None:
-                limit = f" of {check.limit:.2e}" if check.limit is not None else ""
-                line.append(f" error {check.error:.2e}{limit}", theme.LABEL)
+            if check.error is not None and check.limit:
+                line.append(f" error {check.error:.2e} of {check.limit:.2e}", theme.LABEL)
             if check.status != "pass" and check.detail:
                 lines.append(line)
                 lines += [

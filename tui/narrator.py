@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel_lab.engine import events as e
 from kernel_lab.engine.facts import Reason, Speed
 from kernel_lab.engine.ledger.records import Record
-from kernel_lab.tui.output import clean, ratio
+from kernel_lab.tui.output import clean, ratio, who
 
 
 class Narrator:
@@ -29,30 +29,30 @@ class Narrator:
             case e.EngineStopped():
                 return [f"engine stopped ({event.reason}): {event.text}"]
             case e.ModeChanged():
-                return [f"mode {event.mode}, by {event.by}"]
+                return [f"mode {event.mode}, by {who(event.by)}"]
             case e.Paused():
-                return [f"paused by {event.by}" + (f": {event.why}" if event.why else "")]
+                return [f"paused by {who(event.by)}" + (f": {event.why}" if event.why else "")]
             case e.Resumed():
-                return [f"resumed by {event.by}"]
+                return [f"resumed by {who(event.by)}"]
             case e.Notice():
                 return [f"{event.level}: {event.text}"]
             case e.SpaceExplored():
                 return [f"{event.task}: {event.text}"]
             case e.IdeaSaid():
-                return [f"idea {event.idea} from {event.by}: {event.text}"]
+                return [f"idea {event.idea} from {who(event.by)}: {event.text}"]
             case e.IdeaUsed():
                 return [f"idea {event.idea} is used by #{event.experiment}"]
             case e.Submitted():
-                return [f"a candidate for {event.task} is handed in by {event.by}: {event.description}"]
+                return [f"a candidate for {event.task} is handed in by {who(event.by)}: {event.description}"]
             case e.IdeaEdited():
-                return [f"idea {event.idea} from {event.by} says now: {event.text}"]
+                return [f"idea {event.idea} from {who(event.by)} says now: {event.text}"]
             case e.IdeaMoved():
                 order = ", ".join(map(str, event.order))
-                return [f"ideas are heeded in the order {order}, by {event.by}"]
+                return [f"ideas are heeded in the order {order}, by {who(event.by)}"]
             case e.PlateauReached():
                 return [f"plateau: {event.text}"]
             case e.IdeaWithdrawn():
-                return [f"idea {event.idea} is withdrawn by {event.by}"]
+                return [f"idea {event.idea} is withdrawn by {who(event.by)}"]
             case e.ChampionChanged():
                 was = "" if event.previous is None else f" (was #{event.previous})"
                 return [f"#{event.experiment} is the champion of {event.task}{was}"]
@@ -62,7 +62,7 @@ class Narrator:
     def _experiment(self, event: e.Event | None) -> list[str]:
         match event:
             case e.ExperimentStarted():
-                origin = "seed" if event.parent is None else f"from #{event.parent}, by {event.proposer}"
+                origin = "seed" if event.parent is None else f"from #{event.parent}, by {who(event.proposer)}"
                 return [f"#{event.experiment} {event.task} · {origin}"]
             case e.Proposed():
                 return [f"#{event.experiment}   {event.description}"]
@@ -91,7 +91,7 @@ class Narrator:
                 return [f"#{number}   needs you ({event.kind}): {reason} → {answers}"]
             case e.Decided():
                 why = f": {event.why}" if event.why else ""
-                return [f"#{event.experiment}   {event.decision} by {event.by}{why}"]
+                return [f"#{event.experiment}   {event.decision} by {who(event.by)}{why}"]
             case e.ExperimentFinished():
                 return self._verdict(event)
             case e.RemeasureRequested():
@@ -100,7 +100,7 @@ class Narrator:
             case e.Remeasured():
                 return [f"#{event.experiment}   judged again: {remeasured(event)}"]
             case e.StatusRevised():
-                return [f"#{event.experiment}   {event.status} by {event.by}: {event.why}"]
+                return [f"#{event.experiment}   {event.status} by {who(event.by)}: {event.why}"]
             case _:
                 return []
 
@@ -167,4 +167,4 @@ def remeasured(event: e.Remeasured) -> str:
 
 
 def _reason(reason: Reason) -> str:
-    return f"{reason.gate} {reason.probe}: {reason.detail}"
+    return f"{who(reason.gate)} {reason.probe}: {reason.detail}"

@@ -31,6 +31,15 @@ def clean(text: str, *, keep_lines: bool = False) -> str:
     return "".join(char for char in spaced if unicodedata.category(char) not in _UNSAFE_CATEGORIES)
 
 
+PERSON = "person"
+"""The human in front of the lab, as the ledger names them; texts say "you"."""
+
+
+def who(name: str) -> str:
+    """A proposer's or decider's name as texts have it."""
+    return "you" if name == PERSON else name
+
+
 def shorten(text: str, width: int) -> str:
     """`text` in at most `width` characters, with an ellipsis where it was cut."""
     return text if len(text) <= width else text[: max(0, width - 1)] + _ELLIPSIS

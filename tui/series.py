@@ -64,7 +64,7 @@ def series(rows: Iterable[Scored], columns: int) -> tuple[Series, ...]:
 
 
 def thin(points: Sequence[Point], columns: int, last: int) -> list[Point]:
-    """At most two points per column of a chart whose x axis runs from 0 to experiment `last`."""
+    """At most two points per column of a chart whose x axis ends at experiment `last`."""
     columns = max(1, columns)
     if len(points) <= 2 * columns and last <= columns:
         return list(points)

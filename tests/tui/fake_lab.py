@@ -119,7 +119,7 @@ class FakeLab:
                 {},
             ),
             e.EngineStarted("0.1.0", {"device": "RTX 3060 (static)"}),
-            e.ModeChanged(mode, "you"),
+            e.ModeChanged(mode, "person"),
         )
 
     def write(self, *events: e.Event, blobs: Sequence[bytes] = ()) -> None:

@@ -354,7 +354,7 @@ async def test_an_idea_goes_to_whom_it_is_for(
 async def test_an_idea_can_be_taken_back(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
-    lab.write(e.IdeaSaid(1, "first", "always", None, "you"), e.IdeaSaid(2, "second", "from", 1, "you"))
+    lab.write(e.IdeaSaid(1, "first", "always", None, "person"), e.IdeaSaid(2, "second", "from", 1, "person"))
     async with cockpit(lab.folder) as driver:
         await driver.press("I")
         await driver.on("ChoiceDialog")

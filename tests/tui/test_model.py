@@ -43,7 +43,7 @@ def test_an_edit_begins_the_checks_anew(lab: FakeLab) -> None:
     lab.gates(number)
     lab.ask(number)
     edited = source(77).encode()
-    lab.write(e.Decided(number, "proposal", "edit", "you", "", "ed" * 32), blobs=[edited])
+    lab.write(e.Decided(number, "proposal", "edit", "person", "", "ed" * 32), blobs=[edited])
     detail = fold(number, ((r.time, r.event) for r in lab.ledger.records(experiment=number)))
     assert detail.source_sha == "ed" * 32 and detail.asked is None
     assert detail.checks == {} and detail.gates == {}

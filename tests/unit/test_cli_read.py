@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_lab.engine import events as e
+from kernel_lab.engine.facts import Check
 from kernel_lab.engine.lab import open_lab
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.tui import output, sources
@@ -110,6 +112,18 @@ def test_show_is_readable_and_puts_the_question_on_top(kernel_lab: KernelLab, re
     assert "correctness values: odd-lengths: row 3" in kernel_lab("show", "3").out
 
 
+def test_show_has_numbers_for_comparisons_alone_and_calls_the_person_you(
+    kernel_lab: KernelLab, recorded_lab: Path
+) -> None:
+    with closing(open_lab(recorded_lab)) as lab:
+        probe = Check("integrity", "fresh-addresses", "new_contents", "fail", "the same bits", 0.0, None)
+        lab.ledger.append([e.Checked(4, probe), e.Decided(4, "keep", "reject", "person", "smells", "")])
+    out = kernel_lab("show", "4").out
+    assert "fail" in out and "new_contents" in out and "0.00e+00" not in out
+    assert out.splitlines()[-1] == "reject by you: smells"
+    assert "1.00e-03" in kernel_lab("show", "2").out
+
+
 def test_diff_shows_what_changed_against_each_side(kernel_lab: KernelLab, recorded_lab: Path) -> None:
     assert "+CONFIG = {'*': {'BLOCK': 128}}" in kernel_lab("diff", "2").out
     assert "no difference between #3 and #1" in kernel_lab("diff", "3", "--against", "seed").out
@@ -165,7 +179,13 @@ def test_profiles_are_listed_shown_and_validated(kernel_lab: KernelLab) -> None:
     assert "llama-3.1-8b" in {entry["name"] for entry in listed["models"]}
     shown = _json(kernel_lab("profiles", "show", "rtx3060", "--json"))
     assert shown["smem_block_bytes"] == 101_376
-    assert "101376" in kernel_lab("profiles", "show", "rtx3060").out
+    gpu = kernel_lab("profiles", "show", "rtx3060").out
+    facts = {" ".join(line.split()) for line in gpu.splitlines()}
+    assert {"of one block 101,376 B published", "memory 12 GiB published", "SMs 28 published"} <= facts
+    assert "D 128 causal (scaled)   512: 16.9  1024: 19.3" in gpu
+    assert "{" not in gpu.split("\n# ")[0], "no raw values"
+    model = kernel_lab("profiles", "show", "gemma-3-4b").out
+    assert "layers covered          5 of 34" in model and "KV heads                4 (groups of 2)" in model
     assert _json(kernel_lab("profiles", "validate", "--json"))["valid"] is True
     assert "✓ rtx3060" in kernel_lab("profiles", "validate", "rtx3060").out
 

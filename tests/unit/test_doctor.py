@@ -38,6 +38,16 @@ def test_a_whole_machine_is_ready(kernel_lab: KernelLab, quick: None) -> None:
     assert kernel_lab("doctor").out.splitlines()[-1] == "ready: labs run here"
 
 
+def test_a_numpy_that_is_too_new_for_tritons_interpreter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"triton": "3.6.0", "numpy": "2.4.1"}
+    monkeypatch.setattr(machine, "installed_version", versions.get)
+    found = doctor.numpy()
+    assert (found.state, "triton-lang/triton#9171" in found.detail) == ("warning", True)
+    assert "numpy<2.4" in found.remedy
+    versions["triton"] = "3.7.0"
+    assert doctor.numpy().state == "ok"
+
+
 @pytest.mark.parametrize(
     ("name", "spoil", "remedy"),
     [

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -341,3 +343,41 @@ def test_places_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/x")
     assert paths.data_dir().is_absolute()
     assert "relative" not in str(paths.data_dir())
+
+
+# ---- what a lab can do without -----------------------------------------------------------------------
+
+
+def test_settings_that_were_deleted_are_restored_from_the_ledger(tmp_path: Path) -> None:
+    config = LabConfig(gpu="h200", mode="ask", seed=3, budget=7)
+    begun = replace(created(), config=config.to_dict())
+    create_lab(tmp_path / "lab", config, [begun]).close()
+    (tmp_path / "lab" / "lab.toml").unlink()
+    assert labs.is_lab(tmp_path / "lab")
+    with closing(labs.open_lab(tmp_path / "lab")) as lab:
+        assert (lab.config, lab.restored) == (config, True)
+    assert labs.read_config(tmp_path / "lab") == config
+    with closing(labs.open_lab(tmp_path / "lab")) as lab:
+        assert not lab.restored
+
+
+def test_a_lab_that_never_ran_says_what_to_write(tmp_path: Path) -> None:
+    create_lab(tmp_path / "lab", LabConfig(gpu="rtx3060")).close()
+    (tmp_path / "lab" / "lab.toml").unlink()
+    with pytest.raises(LabFolderError, match="is missing, and the ledger holds no settings"):
+        labs.open_lab(tmp_path / "lab")
+
+
+def test_a_log_keeps_its_end_and_whoever_appends_goes_on(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    with log.open("ab", buffering=0) as writer:
+        writer.write(b"".join(b"line %06d\n" % number for number in range(130_000)))
+        labs.bound_log(log)
+        writer.write(b"after\n")
+    lines = log.read_bytes().splitlines()
+    assert log.stat().st_size <= labs.LOG_KEPT_BYTES + 10
+    assert lines[-1] == b"after" and lines[-2] == b"line 129999" and lines[0].startswith(b"line ")
+    size = log.stat().st_size
+    labs.bound_log(log)
+    assert log.stat().st_size == size
+    labs.bound_log(tmp_path / "no.log")

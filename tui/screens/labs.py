@@ -8,6 +8,7 @@ from pathlib import Path
 from kernel_lab.engine.errors import LabError
 from kernel_lab.tui import bindings, theme
 from kernel_lab.tui.actions import Situation
+from kernel_lab.tui.output import PERSON
 from kernel_lab.tui.screens.base import PlaceScreen
 from kernel_lab.tui.sources import LabSource, recordings
 from kernel_lab.tui.text import wrapped
@@ -118,7 +119,7 @@ class LabsScreen(PlaceScreen):
         from kernel_lab.engine.commands import Stop
 
         try:
-            number = await asyncio.to_thread(session.send, path, Stop(now=now), "you")
+            number = await asyncio.to_thread(session.send, path, Stop(now=now), PERSON)
             result = await asyncio.to_thread(session.wait_result, path, number, 2.0)
         except LabError as error:
             self.tell(str(error), "error")

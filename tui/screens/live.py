@@ -71,11 +71,6 @@ class LiveScreen(SteeringScreen):
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-        titles = {"proposal": "1 proposal", "diff": "2 diff", "checks": "3 checks"}
-        for name, title in titles.items():
-            self.query_one(f"#{name}").border_title = title
-        self.query_one("#chart-box").border_title = "4 chart"
-        self.query_one("#history-box").border_title = "5 history"
         self._arrange()
         self._pane("proposal").focus()
         self.session.listeners += [self._remember, self._changed]
@@ -149,6 +144,7 @@ class LiveScreen(SteeringScreen):
             self._box(name).display = (
                 name in (self._left, "chart", "history") if self.wide else name == self.chosen
             )
+            self._box(name).border_title = self._title(name)
         self.query_one("#upper").display = self.wide or self.chosen != "history"
         self.set_class(self.wide, "-wide")
         height = self.size.height
@@ -157,6 +153,15 @@ class LiveScreen(SteeringScreen):
         box.display = height >= FULL_FROM or box.box.has_focus
         self.query_one("#keys").display = height >= FULL_FROM
         self.query_one("#strip").display = height >= FULL_FROM
+
+    def _title(self, name: Region) -> str:
+        """The region's name and number, and those that could stand in its place."""
+        group = REGIONS if not self.wide else LEFT if name in LEFT else (name,)
+        words = [f"{REGIONS.index(other) + 1} {other}" for other in group]
+        shown = group.index(name)
+        return "  ".join(
+            f"[b]{word}[/b]" if i == shown else f"[dim]{word}[/dim]" for i, word in enumerate(words)
+        )
 
     _left: Region = "proposal"
     """What stands beside the chart: one of LEFT."""

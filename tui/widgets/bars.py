@@ -152,14 +152,38 @@ def checks_strip(gates: Sequence[Gate], width: int) -> Text:
 
     `.` passed, `F` failed, `?` could not be proven here. Gates that passed show no single checks.
     """
-    forms = (("  ", False, 40), ("  ", True, 24), (" ", True, 12), (" ", True, 6))
+    merged = _merged(gates)
+    forms = (
+        ("  ", False, 40, gates),
+        ("  ", True, 24, gates),
+        (" ", True, 12, gates),
+        (" ", True, 6, gates),
+        ("  ", True, 24, merged),
+        (" ", True, 6, merged),
+    )
     line = Text()
-    for gap, short, cells in forms:
-        line = Text(gap).join(_gate(gate, short, cells) for gate in gates)
+    for gap, short, cells, shown in forms:
+        line = Text(gap).join(_gate(gate, short, cells) for gate in shown)
         if line.cell_len <= width:
             return line
     line.truncate(width)
     return line
+
+
+def _merged(gates: Sequence[Gate]) -> list[Gate]:
+    """The gates that passed at the front as one, and those not begun at the end as one: `lint..trials ok`."""
+    states = [state for _, state, _, _ in gates]
+    front = next((i for i, state in enumerate(states) if state != "pass"), len(states))
+    back = next((i for i, state in enumerate(reversed(states)) if state), len(states))
+    middle = list(gates[front : len(gates) - back])
+    return [*_run(gates[:front]), *middle, *_run(gates[len(gates) - back :])]
+
+
+def _run(gates: Sequence[Gate]) -> list[Gate]:
+    if len(gates) < 2:
+        return list(gates)
+    names = [_SHORT_GATES.get(name, name) for name, _, _, _ in (gates[0], gates[-1])]
+    return [("..".join(names), gates[0][1], (), "")]
 
 
 def _gate(gate: Gate, short: bool, cells: int) -> Text:

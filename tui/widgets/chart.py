@@ -104,14 +104,15 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
     """The plot as lines: champions as a level line, all others as dots, and the line at 1.0."""
     from textual_plotext import Plot
 
-    last = max(2, *(one.points[-1].experiment for one in shown))
+    first = min(one.points[0].experiment for one in shown)
+    last = max(first + 1, *(one.points[-1].experiment for one in shown))
     low, high = bounds(shown)
     figure = Plot()
     figure.plotsize(width, height)
     figure._set_size(width, height)  # plotext keeps the size of the last clear otherwise
     figure.theme("clear")
     figure.frame(False)
-    figure.xlim(0, last)
+    figure.xlim(first, last)
     figure.ylim(low, high)
     figure.hline(1.0, theme.LINE_RGB)
     for one in shown:
@@ -124,7 +125,7 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
             marker=".",
             color=dimmed,
         )
-        level = _level(one, last, width)
+        level = _level(one, first, last, width)
         figure.scatter(*zip(*level, strict=True), marker="-", color=dimmed if estimated else colour)
     for one in shown:
         for group, marker in (
@@ -140,7 +141,7 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
                 )
     ticks = _ticks(low, high, height)
     figure.yticks(ticks, [f"{tick:.2f}" for tick in ticks])
-    marks = _marks(last, width)
+    marks = _marks(first, last, width)
     figure.xticks(marks, [f"#{mark}" for mark in marks])
     text = Text.from_ansi(figure.build())
     lines = text.split("\n", allow_blank=True)[:height]
@@ -150,12 +151,12 @@ def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> l
     return list(lines)
 
 
-def _level(one: Series, last: int, width: int) -> list[tuple[float, float]]:
+def _level(one: Series, first: int, last: int, width: int) -> list[tuple[float, float]]:
     """The champion's ratio at every column from its first keep on."""
     points: list[tuple[float, float]] = []
     for index, (experiment, ratio) in enumerate(one.best):
         until = one.best[index + 1][0] if index + 1 < len(one.best) else last
-        count = max(1, (until - experiment) * width // max(1, last))
+        count = max(1, (until - experiment) * width // (last - first))
         points += [(experiment + (until - experiment) * step / count, ratio) for step in range(count + 1)]
     return points or [(one.points[0].experiment, one.points[0].ratio)]
 
@@ -171,10 +172,12 @@ def _ticks(low: float, high: float, height: int) -> list[float]:
     return [1.0]
 
 
-def _marks(last: int, width: int) -> list[int]:
-    """Round experiment numbers for the x axis, at most one for every ten columns."""
+def _marks(first: int, last: int, width: int) -> list[int]:
+    """The first experiment and round numbers for the x axis, at most one for every ten columns."""
     for step in (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000):
-        marks = list(range(0, last + 1, step))
+        marks = [n for n in range(0, last + 1, step) if n == first or n - first > step / 2]
+        if marks[:1] != [first]:
+            marks.insert(0, first)
         if len(marks) <= max(2, width // 10):
             return marks
-    return [0, last]
+    return [first, last]
