@@ -107,6 +107,14 @@ class MoveIdea(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Answer(Command):
+    """Answer an agent's question by its number."""
+
+    question: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetMode(Command):
     mode: str
 

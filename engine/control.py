@@ -16,6 +16,7 @@ from kernel_lab.engine import lineage
 from kernel_lab.engine.candidate import parse
 from kernel_lab.engine.errors import LabError, UsageError
 from kernel_lab.engine.events import (
+    Answered,
     Decided,
     Event,
     IdeaEdited,
@@ -67,6 +68,7 @@ class Control:
         self.handed_in = asyncio.Event()
         """Set when a candidate was handed in, or something is to be judged again."""
         self._waiting: dict[tuple[int, str], asyncio.Future[Decided]] = {}
+        self._asked: dict[int, asyncio.Future[Answered]] = {}
 
     async def serve(self) -> None:
         """Obey commands until cancelled."""
@@ -109,6 +111,19 @@ class Control:
             await asyncio.gather(running, killing, return_exceptions=True)
             self.ledger.set_now({})
 
+    def question(self, number: int) -> asyncio.Future[Answered]:
+        """The answer to an agent's question, once somebody gives it."""
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        return self._asked[number]
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._asked.pop(number, None)
+
+    def asks(self, number: int) -> bool:
+        """Whether somebody waits for the answer to this question."""
+        return number in self._asked
+
     async def runnable(self) -> None:
         """Wait while the lab is paused; returns at once if it is to stop."""
         while self.paused and not self.stopping:
@@ -134,6 +149,10 @@ class Control:
                     future.set_result(event)
             if isinstance(event, Submitted | RemeasureRequested):
                 self.handed_in.set()
+            if isinstance(event, Answered):
+                asked = self._asked.get(event.question)
+                if asked is not None and not asked.done():
+                    asked.set_result(event)
         self.changed.set()
 
     def outcome(self, command: c.Command | None, by: str) -> Outcome:
@@ -164,6 +183,8 @@ class Control:
                 return self._edit_idea(command, by)
             case c.MoveIdea():
                 return self._move_idea(command, by)
+            case c.Answer():
+                return self._answer(command, by)
             case c.SetMode():
                 return self._set_mode(command.mode, by)
             case c.Pause() | c.Resume():
@@ -300,6 +321,17 @@ class Control:
             used = ", ".join(f"#{number}" for number in row.used_by)
             raise UsageError(f"idea {idea} was used by {used} already: say it anew")
         return [row.id for row in rows if row.waiting]
+
+    def _answer(self, command: c.Answer, by: str) -> Outcome:
+        text = command.text.strip()
+        if not text or len(text) > IDEA_LIMIT:
+            raise UsageError(f"an answer has 1 to {IDEA_LIMIT} characters: say it in fewer words")
+        waiting = {row.id: row for row in self.ledger.agent_questions()}
+        if command.question not in waiting:
+            known = ", ".join(map(str, waiting)) or "none"
+            raise UsageError(f"question {command.question} does not wait for an answer (waiting: {known})")
+        answered = Answered(waiting[command.question].experiment, command.question, text, by)
+        return f"question {command.question} is answered", [answered], []
 
     def _set_mode(self, mode: str, by: str) -> Outcome:
         if mode not in MODES:

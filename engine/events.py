@@ -141,6 +141,54 @@ class Proposed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSaid(Event):
+    """What an agent said on its way to a proposal, with its calls of tools as short lines."""
+
+    experiment: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent(Event):
+    """One request to a model. `usd` is None where no price is known.
+
+    `input_tokens` are those that no cache served, `output_tokens` include thinking. Where a reply was cut
+    before its usage was told, `complete` is False and its output is estimated from what had arrived.
+    """
+
+    experiment: int
+    proposer: str
+    model: str
+    input_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    usd: float | None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Event):
+    """An agent asks the person something while it works on `experiment`; it waits `timeout_s` at most."""
+
+    experiment: int
+    question: int
+    text: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Event):
+    """A question has its answer; `text` is empty where nobody gave one (`by` then says why)."""
+
+    experiment: int
+    question: int
+    text: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused(Event):
     """The proposer gave no candidate that can be judged."""
 

@@ -8,14 +8,16 @@ Each step is recorded as it ends, so that an engine that was killed resumes behi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernel_lab.engine.candidate import Candidate
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, ProposerError
 from kernel_lab.engine.events import (
+    AgentSaid,
     ApprovalRequested,
     ChampionChanged,
     Decided,
@@ -36,6 +38,7 @@ from kernel_lab.engine.judge.judge import GateResult, Judge
 from kernel_lab.engine.judge.static import Screening
 from kernel_lab.engine.proposers.base import (
     Elsewhere,
+    Ended,
     Exhausted,
     PastExperiment,
     Proposal,
@@ -54,6 +57,13 @@ WORTH_MEASURING = 0.9
 
 OUTPUT_LIMIT = 4_000
 """Characters of a candidate's own output that go into the ledger; the whole lies in runs/N."""
+
+
+SAY_S = 0.05
+"""A streamed text is shown at most so often."""
+
+TRANSCRIPT_LIMIT = 20_000
+"""Characters of what a proposer said on its way that go into the ledger, from the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +114,10 @@ class Experiment:
 
     async def run(
         self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
-    ) -> ExperimentFinished | Exhausted | Elsewhere:
+    ) -> ExperimentFinished | Exhausted | Elsewhere | Ended:
         """Every step in order; the verdict is recorded before it is returned."""
         proposed = await self._propose(proposer, request, started)
-        if isinstance(proposed, Exhausted | Elsewhere):
+        if isinstance(proposed, Exhausted | Elsewhere | Ended):
             return proposed
         source_sha: str | None = None
         try:
@@ -136,29 +146,29 @@ class Experiment:
 
     async def _propose(
         self, proposer: Proposer, request: ProposalRequest, started: ExperimentStarted
-    ) -> Proposed | Refused | Exhausted | Elsewhere:
+    ) -> Proposed | Refused | Exhausted | Elsewhere | Ended:
         recorded = self.steps.find(Proposed) or self.steps.find(Refused)
         if recorded is not None:
             return recorded
         self.now(phase="propose", text="")
-        text = ""
-
-        def say(piece: str) -> None:
-            nonlocal text
-            text = (text + piece)[-20_000:]
-            self.now(phase="propose", text=text)
-
+        said = _Saying(lambda text: self.now(phase="propose", text=text))
         try:
-            answer = await proposer.propose(request, say)
+            answer = await proposer.propose(request, said)
         except ProposerError as error:
             answer = Refusal(Reason("scope", "proposer", str(error)))
-        if isinstance(answer, Exhausted | Elsewhere):
+        said.show()
+        if isinstance(answer, Exhausted | Elsewhere | Ended):
             return answer
+        if answer.proposer:
+            started = replace(started, proposer=answer.proposer)
         if isinstance(answer, Refusal):
             refused = Refused(self.id, answer.reason)
-            self.steps.record(started, refused)
+            self.steps.record(started, *self._transcript(answer.transcript), refused)
             return refused
         return self._record_proposal(answer, request, started)
+
+    def _transcript(self, text: str) -> list[Event]:
+        return [AgentSaid(self.id, text[-TRANSCRIPT_LIMIT:])] if text else []
 
     def _record_proposal(
         self, proposal: Proposal, request: ProposalRequest, started: ExperimentStarted
@@ -168,7 +178,7 @@ class Experiment:
             candidate = self.judge.parse(proposal.source)
         except (CandidateInvalid, UnicodeEncodeError) as error:
             refused = Refused(self.id, Reason("scope", "candidate", str(error)))
-            self.steps.record(started, refused)
+            self.steps.record(started, *self._transcript(proposal.transcript), refused)
             return refused
         # Starting where a person said is heeding them, whoever proposes.
         obeyed = [idea.id for idea in request.ideas if idea.from_experiment == request.start.id]
@@ -188,7 +198,8 @@ class Experiment:
             ideas=ideas,
         )
         used: list[Event] = [IdeaUsed(idea, self.id) for idea in ideas]
-        self.steps.record(started, event, *used, blobs=[source_bytes])
+        said = self._transcript(proposal.transcript)
+        self.steps.record(started, *said, event, *used, blobs=[source_bytes])
         return event
 
     async def _admit(self, proposed: Proposed) -> str:
@@ -409,3 +420,24 @@ class Experiment:
 
     def _source(self, sha: str) -> str:
         return self.steps.ledger.blob(sha).decode()
+
+
+class _Saying:
+    """What a proposer says, shown as it grows, but not for every piece."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._pieces: list[str] = []
+        self._shown_at = 0.0
+
+    def __call__(self, piece: str) -> None:
+        self._pieces.append(piece)
+        if time.monotonic() - self._shown_at >= SAY_S:
+            self.show()
+
+    def show(self) -> None:
+        text = "".join(self._pieces)[-TRANSCRIPT_LIMIT:]
+        if text:
+            self._pieces = [text]
+            self._shown_at = time.monotonic()
+            self._show(text)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernel_lab.engine.environment import without_secrets
 from kernel_lab.engine.errors import EnvironmentProblem, HostDied
 
 HOST_SCRIPT = Path(__file__).parent / "harness" / "host.py"
@@ -151,6 +152,7 @@ class HostLink:
                     stdout=asyncio.subprocess.PIPE,
                     stderr=log,
                     limit=LINE_LIMIT_BYTES,
+                    env=without_secrets(),
                     start_new_session=True,
                 )
             except OSError as failure:

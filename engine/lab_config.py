@@ -42,6 +42,27 @@ class LabConfig:
     hours: float | None = None
     usd: float | None = None
     tokens: int | None = None
+    agent_model: str | None = None
+    """Model that an agent asks; None: the newest suitable one of its service."""
+    agent_url: str | None = None
+    """Another service that speaks the same protocol."""
+    agent_key: str | None = None
+    """Name of the variable that holds the key for `agent_url`. A key itself stands nowhere."""
+    agent_effort: str | None = None
+    agent_turns: int | None = None
+    """Replies within one proposal, at most."""
+    agent_seconds: float | None = None
+    agent_tokens: int | None = None
+    """Cap on the tokens of one proposal."""
+    agent_usd: float | None = None
+    agent_context: int | None = None
+    """Tokens of the context that a proposal starts from."""
+    agent_ask_seconds: float | None = None
+    """How long an agent's question waits for a person."""
+    agent_env: str | None = None
+    """Variables, with commas between them, that an agent program gets."""
+    agent_uncapped: bool | None = None
+    """A person agreed to spend a key without a cap."""
     from_file: str | None = None
     """The user's own kernel that the lab starts from."""
     python: str | None = None
@@ -52,10 +73,12 @@ class LabConfig:
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
                 continue
-            if not isinstance(value, wanted) or isinstance(value, bool):
+            if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
                 raise UsageError(f"{name} is {value!r}: give {_WORDS[wanted]}")
             if isinstance(value, str) and (not value or not value.isprintable()):
                 raise UsageError(f"{name} is {value!r}: give a name without control characters")
+            if wanted is bool:
+                continue
             if isinstance(value, (int, float)) and not (value >= 0 if name == "seed" else value > 0):
                 least = "0 or more" if name == "seed" else "more than 0"
                 raise UsageError(f"{name} is {value}: give {least}")
@@ -107,11 +130,31 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "hours": (int, float),
     "usd": (int, float),
     "tokens": int,
+    "agent_model": str,
+    "agent_url": str,
+    "agent_key": str,
+    "agent_effort": str,
+    "agent_turns": int,
+    "agent_seconds": (int, float),
+    "agent_tokens": int,
+    "agent_usd": (int, float),
+    "agent_context": int,
+    "agent_ask_seconds": (int, float),
+    "agent_env": str,
+    "agent_uncapped": bool,
     "from_file": str,
     "python": str,
 }
-_OPTIONAL = {"budget", "hours", "usd", "tokens", "from_file", "python"}
-_WORDS: dict[type | tuple[type, ...], str] = {str: "a name", int: "a whole number", (int, float): "a number"}
+_OPTIONAL = {
+    *("budget", "hours", "usd", "tokens", "from_file", "python"),
+    *(name for name in _KINDS if name.startswith("agent_")),
+}
+_WORDS: dict[type | tuple[type, ...], str] = {
+    str: "a name",
+    int: "a whole number",
+    (int, float): "a number",
+    bool: "true or false",
+}
 
 
 def read_config(folder: Path) -> LabConfig:
@@ -153,6 +196,8 @@ def _toml(value: object) -> str:
         return f"[{', '.join(_toml(item) for item in value)}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return repr(value)
 
 

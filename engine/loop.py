@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kernel_lab.engine import again, artefacts, plateau
+from kernel_lab.engine.bench import LabBench
 from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
@@ -43,7 +45,9 @@ from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
 from kernel_lab.engine.proposers.base import (
     WAIT_FOR_PEOPLE,
+    Closing,
     Elsewhere,
+    Ended,
     Exhausted,
     ProposalRequest,
     Proposer,
@@ -112,6 +116,8 @@ class Loop:
             for task in (serving, stopping, working):
                 task.cancel()
             await asyncio.gather(serving, stopping, working, return_exceptions=True)
+            if isinstance(self.proposer, Closing):
+                await self.proposer.close()
 
     async def _work(self) -> EngineStopped:
         self._create()
@@ -128,11 +134,13 @@ class Loop:
             if ended is not None:
                 return ended
             task = self._next_task()
-            await self._surviving(lambda task=task: self._seed_and_one(task))  # type: ignore[misc]
+            given_up = await self._surviving(lambda task=task: self._seed_and_one(task))  # type: ignore[misc]
+            if given_up is not None:
+                return self._stopped(given_up.why, given_up.text)
 
-    async def _seed_and_one(self, task: TaskSpec) -> None:
+    async def _seed_and_one(self, task: TaskSpec) -> Ended | None:
         await self._seed(task)
-        await self._one(task)
+        return await self._one(task)
 
     async def _surviving(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Do the work; where its host dies, it goes on from its last step under a new one."""
@@ -251,8 +259,11 @@ class Loop:
             return task.seed_source  # the file is for the other task
         return own
 
-    async def _one(self, task: TaskSpec) -> None:
-        """One experiment of `task`; a kill ends it with the verdict `interrupted`."""
+    async def _one(self, task: TaskSpec) -> Ended | None:
+        """One experiment of `task`; a kill ends it with the verdict `interrupted`.
+
+        The answer is that of a proposer with which the run has to end.
+        """
         left_open = self._open_experiment()
         number = left_open.id if left_open else self._next_id()
         judge = self._judges[task.name]
@@ -262,7 +273,18 @@ class Loop:
         champion = await self._champion(judge, champion_row)
         seed_row = next(row for row in rows.values() if row.parent is None)
         seed = await self._champion(judge, seed_row)
-        request = self.requests.make(task, number, champion_row, judge.workloads)
+        request = replace(
+            self.requests.make(task, number, champion_row, judge.workloads),
+            bench=LabBench(
+                self.ledger,
+                judge,
+                self.control,
+                experiment=number,
+                champion=champion_row.id,
+                champion_us=champion.time_us,
+                lab_seed=self.lab.config.seed,
+            ),
+        )
         known = {past.canonical_sha: past.id for past in reversed(request.history) if past.canonical_sha}
         experiment = self._experiment(steps, judge, champion, seed, known)
         proposer, submission = self._proposer(task.name)
@@ -287,7 +309,7 @@ class Loop:
                     await running
                 if self.control.kill.is_set():
                     self._interrupt(steps, started)
-                return
+                return None
             answer = running.result()
         finally:
             self.control.running = None
@@ -298,14 +320,17 @@ class Loop:
             self.ledger.set_now({})
         self._wanted = answer.task if isinstance(answer, Elsewhere) else None
         if isinstance(answer, Elsewhere):
-            return
+            return None
+        if isinstance(answer, Ended):
+            return answer
         if isinstance(answer, Exhausted):
             self._explored(request, answer.text)
-            return
+            return None
         if submission is not None:
             self.exhausted.pop(task.name, None)  # it may be the champion now, or have opened another way
         artefacts.write(self.lab, number)
         self._sync_repo()
+        return None
 
     def _proposer(self, task: str) -> tuple[Proposer, int | None]:
         """Who proposes next: a person who handed a candidate in, with its number, or the lab's proposer."""
@@ -422,6 +447,11 @@ class Loop:
             return self._stopped("budget", f"all {config.budget} experiments of the budget are done")
         if config.hours is not None and time.monotonic() - self.started_at >= config.hours * 3600:
             return self._stopped("hours", f"{config.hours} hours are over")
+        spent = self.ledger.spending()
+        if config.usd is not None and spent.usd >= config.usd:
+            return self._stopped("budget", f"the cap of {config.usd:g} USD on agents is reached")
+        if config.tokens is not None and spent.tokens >= config.tokens:
+            return self._stopped("budget", f"the cap of {config.tokens:,} tokens of agents is reached")
         wanted = self.ledger.submissions() or self.requests.starts()
         if len(self.exhausted) == len(self.tasks) and not wanted:
             return self._stopped("exhausted", "; ".join(sorted(set(self.exhausted.values()))))

@@ -6,8 +6,6 @@ A front end never writes events. It polls a `Reader` (live, attached or headless
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
 import sys
 import time
@@ -15,8 +13,9 @@ from contextlib import closing
 from pathlib import Path
 
 from kernel_lab.engine.commands import Command
+from kernel_lab.engine.environment import without_secrets
 from kernel_lab.engine.errors import LabBusy, LabError
-from kernel_lab.engine.lab import LOG, Lab, open_lab
+from kernel_lab.engine.lab import LOG, Lab, LabConfig, open_lab
 from kernel_lab.engine.ledger import connect
 from kernel_lab.engine.ledger.lock import engine_pid
 from kernel_lab.engine.ledger.records import Record
@@ -28,10 +27,6 @@ __all__ = ["Reader", "ReplayReader", "engine_pid", "send", "start_engine", "wait
 ENGINE_COMMAND = (sys.executable, "-P", "-m", "kernel_lab.engine")
 """-P: a file in the working folder must not be taken for a module."""
 
-PROPOSER_SECRETS = {"anthropic": ("ANTHROPIC_",), "openai": ("OPENAI_", "OPENROUTER_"), "command": ("",)}
-"""Proposer to the beginnings of secret variables it needs; an agent program may need any."""
-
-_SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 _SETTLED_S = 3.0
 """An engine that owns its lab this long has started, even if it has nothing to say yet."""
 
@@ -53,7 +48,7 @@ def start_engine(lab_dir: Path, *, timeout_s: float = 30.0) -> int:
             f"open it with `kernel-lab open {lab_dir.name}`"
         )
     with closing(open_lab(lab_dir)) as lab:
-        environment = engine_environment(lab.config.proposer)
+        environment = engine_environment(lab.config)
         last_seq = lab.ledger.last_seq()
     _children[:] = [child for child in _children if child.poll() is None]
     log = lab_dir / LOG
@@ -73,14 +68,11 @@ def start_engine(lab_dir: Path, *, timeout_s: float = 30.0) -> int:
     return child.pid
 
 
-def engine_environment(proposer: str) -> dict[str, str]:
-    """This process's environment without secrets that the proposer does not need and without git's."""
-    needed = PROPOSER_SECRETS.get(proposer, ())
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if (not _SECRET.search(name) or name.startswith(needed)) and not name.startswith("GIT_")
-    }
+def engine_environment(config: LabConfig) -> dict[str, str]:
+    """What the engine of a lab gets: secrets only as its proposer needs them, by their exact names."""
+    from kernel_lab.engine.proposers.agent.make import needed_variables
+
+    return without_secrets(needed_variables(config))
 
 
 def _wait_until_alive(

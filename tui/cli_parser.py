@@ -157,7 +157,7 @@ def _add_running(command: Command) -> None:
     run.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
     run.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
     run.add_argument("--task", metavar="T,…", type=names, help="operators (default: gqa_decode,gqa_prefill)")
-    run.add_argument("--proposer", metavar="P", help="who proposes: search, manual, folder (default: search)")
+    run.add_argument("--proposer", metavar="P", help="search, manual, folder or an agent (default: search)")
     run.add_argument("--mode", choices=MODES, help="what waits for you (default: wins; headless: auto)")
     run.add_argument("--from", dest="from_file", metavar="FILE", help="start from this kernel")
     run.add_argument("--budget", metavar="N", type=whole(1), help="experiments (default: none; headless: 12)")
@@ -165,6 +165,17 @@ def _add_running(command: Command) -> None:
     run.add_argument("--hours", metavar="H", type=amount, help="stop after so many hours")
     run.add_argument("--usd", metavar="X", type=amount, help="cap on what agents may cost, in USD")
     run.add_argument("--tokens", metavar="N", type=whole(1), help="cap on the tokens of agents")
+    run.add_argument("--agent-model", metavar="M", help="model that the agent asks (default: its service's)")
+    run.add_argument("--agent-url", metavar="URL", help="another service with the same protocol")
+    run.add_argument("--agent-key", metavar="NAME", help="variable that holds the key for --agent-url")
+    run.add_argument("--agent-env", metavar="NAME,…", help="variables that an agent program gets")
+    run.add_argument(
+        "--uncapped",
+        dest="agent_uncapped",
+        action="store_true",
+        default=None,
+        help="agree to spend a key without a cap",
+    )
     run.add_argument("--seed", metavar="S", type=whole(0), help="seed of everything drawn (default: 0)")
     run.add_argument("--headless", action="store_true", help="no screen: lines until the engine stops")
     run.add_argument("--detach", action="store_true", help="start the engine, print the lab and return")
@@ -241,6 +252,9 @@ def _add_steering(command: Command) -> None:
         "remeasure", "cli_steer:remeasure", "judge an experiment again, with fresh seeds", lab=True
     )
     remeasure.add_argument("experiment", metavar="N", type=experiment)
+    answer = command("answer", "cli_steer:answer", "answer an agent's question", lab=True)
+    answer.add_argument("question", metavar="Q", type=whole(1), help="the question's number")
+    answer.add_argument("text", metavar="TEXT", nargs="+", type=words)
     mode = command("mode", "cli_steer:mode", "say what waits for you", lab=True)
     mode.add_argument("mode", metavar="ask|wins|auto", choices=MODES)
     command("pause", "cli_steer:pause", "wait after the running experiment", lab=True)

@@ -26,13 +26,17 @@ from kernel_lab.engine.lab import (
 )
 from kernel_lab.engine.lab import write_config as write_settings
 from kernel_lab.engine.ledger.store import Ledger
-from kernel_lab.engine.proposers.base import LATER, NAMES
+from kernel_lab.engine.proposers.base import AGENTS, NAMES
 from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import DEFAULT_PROPOSER, DEFAULT_TASKS, HEADLESS_BUDGET, Device, choose_device
 from kernel_lab.tui.sources import recordings
 
 LIMITS = ("budget", "trials", "hours", "usd", "tokens")
+AGENT = ("agent_model", "agent_url", "agent_key", "agent_env", "agent_uncapped")
+SETTINGS = (*LIMITS, *AGENT)
+"""Options that a lab may be given anew when it is resumed."""
+
 DEFINING = ("gpu", "model", "task", "proposer", "from_file", "seed")
 """Options that say which lab is meant: with one of them and no `--lab`, a new lab is made."""
 
@@ -148,6 +152,7 @@ def _create(options: argparse.Namespace, unattended: bool) -> Lab:
         check_free(Path(options.lab).expanduser())
     _require(unattended)
     config = _config(options, device, tasks, proposer, source, unattended)
+    check_agreement(config)
     folder = new_lab_dir(config.gpu, config.model) if options.lab is None else Path(options.lab).expanduser()
     output.note(device.line)
     return create_lab(folder, config)
@@ -170,7 +175,7 @@ def _config(
     unattended: bool,
 ) -> LabConfig:
     given: dict[str, Any] = {
-        name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None
+        name: getattr(options, name) for name in SETTINGS if getattr(options, name) is not None
     }
     if unattended:
         given.setdefault("budget", HEADLESS_BUDGET)
@@ -208,13 +213,24 @@ def _tasks_of(path: str, tasks: list[TaskSpec], *, narrow: bool) -> list[TaskSpe
 
 
 def check_proposer(name: str) -> None:
-    """Raise UsageError for a proposer that does not exist or comes later."""
-    kind = name.partition(":")[0]
-    known = ", ".join(NAMES[:3])
-    if kind in LATER:
-        raise UsageError(f"proposer {kind} comes with a later version: use one of {known}")
-    if kind not in NAMES:
-        raise UsageError(f"there is no proposer {name!r}: use one of {known}")
+    """Raise UsageError for a proposer that does not exist."""
+    if name.partition(":")[0] not in NAMES:
+        raise UsageError(f"there is no proposer {name!r}: use one of {', '.join(NAMES)}")
+
+
+def check_agreement(config: LabConfig) -> None:
+    """Before an agent may start: key, price and agreement to spend, with a forecast for the person to read.
+
+    Raises UsageError where one of them is missing.
+    """
+    if config.proposer.partition(":")[0] not in AGENTS:
+        return
+    from kernel_lab.engine.proposers.agent.make import check_agent, outlook
+
+    check_agent(config.proposer, config)
+    line = outlook(config.proposer, config)
+    if line:
+        output.note(line)
 
 
 # ---- resuming --------------------------------------------------------------------------------------
@@ -228,17 +244,19 @@ def _resume(options: argparse.Namespace, path: Path, unattended: bool) -> Lab:
             options.beside.append(RESTORED)
         _same_lab(options, lab)
         running = session.engine_pid(path)
-        wanted = {name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None}
+        wanted = {name: getattr(options, name) for name in SETTINGS if getattr(options, name) is not None}
         if options.proposer is not None and options.proposer != lab.config.proposer:
             check_proposer(options.proposer)
             wanted["proposer"] = options.proposer
         if not unattended and options.budget is None and _used_up(lab):
             wanted["budget"] = None
         if running is not None and wanted:
-            names = ", ".join(f"--{name}" for name in wanted)
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in wanted)
             raise UsageError(f"process {running} runs {path}: `kernel-lab stop` it before you change {names}")
         _require(unattended, compiler=running is None)
         output.note(f"{'joining' if running else 'resuming'} {path}")
+        if running is None:
+            check_agreement(replace(lab.config, **wanted))
         if wanted:
             lab = replace(lab, config=replace(lab.config, **wanted))
             write_settings(path, lab.config)

@@ -140,6 +140,11 @@ def remeasure(options: argparse.Namespace) -> int:
     return send(options, c.Remeasure(options.experiment))
 
 
+def answer(options: argparse.Namespace) -> int:
+    """Answer an agent's question."""
+    return send(options, c.Answer(options.question, " ".join(options.text)))
+
+
 def mode(options: argparse.Namespace) -> int:
     """Say what waits for a person."""
     return send(options, c.SetMode(options.mode))

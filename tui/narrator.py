@@ -51,6 +51,12 @@ class Narrator:
                 return [f"ideas are heeded in the order {order}, by {who(event.by)}"]
             case e.PlateauReached():
                 return [f"plateau: {event.text}"]
+            case e.Asked():
+                ask = f"the agent asks (question {event.question}, {event.timeout_s:.0f} s): {event.text}"
+                return [f"#{event.experiment}   needs you: {ask} → kernel-lab answer {event.question} …"]
+            case e.Answered():
+                words = event.text or "no answer"
+                return [f"#{event.experiment}   question {event.question}, {event.by}: {words}"]
             case e.IdeaWithdrawn():
                 return [f"idea {event.idea} is withdrawn by {who(event.by)}"]
             case e.ChampionChanged():

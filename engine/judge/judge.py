@@ -212,7 +212,8 @@ class Judge:
         same = [name for name, text in others.items() if name != "champion" and text == champion]
         contestants = {"candidate": source, **{n: text for n, text in others.items() if n not in same}}
         settled = RaceScore.settled if "champion" in others else _enough
-        race = await device.race(self.task, contestants, self.workloads, seed, settled)
+        async with device.quiet:
+            race = await device.race(self.task, contestants, self.workloads, seed, settled)
         status, reasons = verdict.judge_checks(gate, race.outcome, race.detail, race.checks)
         seconds = time.monotonic() - started
         kept = ("rounds", "clocks", "launches", "agree")

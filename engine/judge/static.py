@@ -7,9 +7,11 @@ model. Nothing here is a measurement.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel_lab.engine.events import build
@@ -59,6 +61,11 @@ class StaticDevice:
     def __init__(self, host: HostLink, gpu: GpuProfile) -> None:
         self.host = host
         self.gpu = gpu
+
+    @cached_property
+    def quiet(self) -> asyncio.Lock:
+        """Held by a race, and by work that nobody waits for: they take turns."""
+        return asyncio.Lock()
 
     async def environment(self) -> dict[str, Any]:
         """Versions and active layers of protection."""

@@ -372,6 +372,54 @@ def _idea_withdrawn(tables: Tables, record: Record, event: ev.IdeaWithdrawn) -> 
     tables.execute("UPDATE ideas SET withdrawn = 1 WHERE id = ?", (event.idea,))
 
 
+# ---- agents ----------------------------------------------------------------------------------------
+
+
+@_on(ev.Spent)
+def _spent(tables: Tables, record: Record, event: ev.Spent) -> None:
+    """What was used counts whether its experiment was ever recorded or not: it was paid for."""
+    tables.execute(
+        "INSERT INTO spending VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET requests = requests + 1, "
+        "input_tokens = input_tokens + excluded.input_tokens, "
+        "cached_tokens = cached_tokens + excluded.cached_tokens, "
+        "cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens, "
+        "output_tokens = output_tokens + excluded.output_tokens, "
+        "thinking_tokens = thinking_tokens + excluded.thinking_tokens, "
+        "usd = usd + excluded.usd, unpriced = unpriced + excluded.unpriced, "
+        "incomplete = incomplete + excluded.incomplete",
+        (
+            event.experiment,
+            text(event.proposer),
+            text(event.model),
+            event.input_tokens,
+            event.cached_tokens,
+            event.cache_write_tokens,
+            event.output_tokens,
+            event.thinking_tokens,
+            event.usd or 0.0,
+            int(event.usd is None),
+            int(not event.complete),
+        ),
+    )
+
+
+@_on(ev.Asked)
+def _agent_asked(tables: Tables, record: Record, event: ev.Asked) -> None:
+    tables.execute(
+        "INSERT OR IGNORE INTO asked (id, experiment, text, timeout_s, since) VALUES (?, ?, ?, ?, ?)",
+        (event.question, event.experiment, text(event.text), event.timeout_s, record.time),
+    )
+
+
+@_on(ev.Answered)
+def _agent_answered(tables: Tables, record: Record, event: ev.Answered) -> None:
+    tables.execute(
+        "UPDATE asked SET answer = ?, by = ? WHERE id = ? AND answer IS NULL",
+        (text(event.text), text(event.by), event.question),
+    )
+
+
 # ---- helpers ---------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 APPLICATION_ID = 0x4B4C4142
 """`KLAB` in the file's header: tells a lab's database from any other SQLite file."""
 
-PROJECTIONS_VERSION = 2
+PROJECTIONS_VERSION = 3
 """Raised when the projection tables change: an older ledger then rebuilds them from its events."""
 
 TRUTH = """
@@ -110,6 +110,30 @@ CREATE TABLE questions (
     since REAL NOT NULL,
     PRIMARY KEY (experiment, kind)
 ) WITHOUT ROWID;
+CREATE TABLE asked (
+    id INTEGER PRIMARY KEY,
+    experiment INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    timeout_s REAL NOT NULL,
+    since REAL NOT NULL,
+    answer TEXT,
+    by TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE spending (
+    experiment INTEGER NOT NULL,
+    proposer TEXT NOT NULL,
+    model TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    thinking_tokens INTEGER NOT NULL,
+    usd REAL NOT NULL,
+    unpriced INTEGER NOT NULL,   -- requests whose price nobody knows
+    incomplete INTEGER NOT NULL, -- requests whose output is estimated
+    PRIMARY KEY (experiment, proposer, model)
+) WITHOUT ROWID;
 CREATE TABLE champions (
     task TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -135,6 +159,8 @@ PROJECTION_TABLES = (
     "checks",
     "ideas",
     "questions",
+    "asked",
+    "spending",
     "champions",
     "commits",
 )

@@ -126,6 +126,41 @@ class OpenQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedRow:
+    """A question of an agent. `answer` is None while it waits; `since` is seconds since the epoch."""
+
+    id: int
+    experiment: int
+    text: str
+    timeout_s: float
+    since: float
+    answer: str | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What agents used. `usd` covers all but `unpriced` requests; `incomplete` ones have estimated output."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    thinking_tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    incomplete: int = 0
+    proposals: int = 0
+    """Experiments that anything was used for."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that a cap counts: read, from a cache or not, and written; thinking is in the output."""
+        return self.input_tokens + self.cached_tokens + self.cache_write_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
 class LabView:
     """The lab as a whole."""
 
@@ -303,6 +338,27 @@ class Views:
             "SELECT experiment, kind, source_sha, reason, since FROM questions ORDER BY since, experiment"
         )
         return [OpenQuestion(*row) for row in rows]
+
+    def agent_questions(self, *, waiting: bool = True) -> list[AskedRow]:
+        """Questions of agents, longest waiting first: those that wait for an answer, or all."""
+        where = "answer IS NULL" if waiting else "1"
+        rows = self.fetch(
+            f"SELECT id, experiment, text, timeout_s, since, answer, by FROM asked WHERE {where} ORDER BY id"  # noqa: S608
+        )
+        return [AskedRow(*row) for row in rows]
+
+    def spending(self, experiment: int | None = None) -> Spending:
+        """What agents used, in all or for one experiment."""
+        where, parameters = ("1", ()) if experiment is None else ("experiment = ?", (experiment,))
+        rows = self.fetch(
+            "SELECT coalesce(sum(requests), 0), coalesce(sum(input_tokens), 0), "  # noqa: S608
+            "coalesce(sum(cached_tokens), 0), coalesce(sum(cache_write_tokens), 0), "
+            "coalesce(sum(output_tokens), 0), coalesce(sum(thinking_tokens), 0), coalesce(sum(usd), 0.0), "
+            "coalesce(sum(unpriced), 0), coalesce(sum(incomplete), 0), count(DISTINCT experiment) "
+            f"FROM spending WHERE {where}",
+            parameters,
+        )
+        return Spending(*rows[0])
 
     def counts(self) -> dict[str, int]:
         """Status (`running` included) to number of experiments."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from kernel_lab.engine.candidate import Value
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.facts import Launch, Prediction, Reason, ScoreKind, Speed
 
 if TYPE_CHECKING:
+    from kernel_lab.engine.events import Spent
     from kernel_lab.engine.lab import Lab
-    from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow, TrialRow
+    from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow, Spending, TrialRow
     from kernel_lab.engine.profiles import GpuProfile, ModelProfile
     from kernel_lab.engine.tasks import TaskSpec, Workload
 
-NAMES = ("search", "manual", "folder", "scripted")
-LATER = ("anthropic", "openai", "command", "anthropic+search")
+AGENTS = ("anthropic", "openai", "command", "anthropic+search", "openai+search")
+NAMES = ("search", "manual", "folder", "scripted", *AGENTS)
+"""What `--proposer` may name, before a colon."""
 WAIT_FOR_PEOPLE = ("manual", "folder")
 """Proposers that may wait for days: a candidate that is handed in meanwhile goes first."""
 
@@ -79,6 +81,62 @@ class Plateau:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What the bench found out about a candidate that nobody has submitted: `text` is untrusted."""
+
+    passed: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something people said while a proposal was made. `idea` is its number, None for a verdict of theirs."""
+
+    idea: int | None
+    text: str
+
+
+class Bench(Protocol):
+    """What a proposer may ask of the lab while it works on a proposal. Nothing here decides anything."""
+
+    async def compile(self, source: str) -> Finding:
+        """Lint, compile for the device: resources, spills, estimate against the champion."""
+        ...
+
+    async def check(self, source: str) -> Finding:
+        """A few cases of correctness, as before a person sees a proposal."""
+        ...
+
+    def profile(self) -> str:
+        """What limits the champion, by workload."""
+        ...
+
+    def experiment(self, number: int) -> str:
+        """Everything known about an earlier experiment; raises UsageError if there is none."""
+        ...
+
+    def source(self, number: int) -> str:
+        """The candidate of an earlier experiment; raises UsageError if there is none."""
+        ...
+
+    async def ask(self, question: str, timeout_s: float) -> str | None:
+        """Put a question into the queue of what needs a person; None if nobody answers in time."""
+        ...
+
+    def heard(self) -> Sequence[Heard]:
+        """What people said since the request was made, each thing once."""
+        ...
+
+    def spend(self, spent: Spent) -> None:
+        """Put what a request used into the books, at once."""
+        ...
+
+    def spending(self) -> Spending:
+        """What the lab has used of agents so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalRequest:
     """Everything a proposer may know. `history` holds this task's experiments, oldest first."""
 
@@ -102,6 +160,8 @@ class ProposalRequest:
     plateau: Plateau | None = None
     used_ideas: tuple[IdeaRow, ...] = ()
     """What people said to earlier experiments of this task, the latest last."""
+    bench: Bench | None = field(default=None, compare=False, repr=False)
+    """None where a request is only looked at."""
 
     @property
     def start(self) -> ExperimentRow:
@@ -127,6 +187,10 @@ class Proposal:
     trial_space: dict[str, dict[str, list[Value]]] = field(default_factory=dict)
     """Bucket to tunables that trials may settle."""
     ideas: tuple[int, ...] = ()
+    transcript: str = ""
+    """What the proposer said on its way."""
+    proposer: str = ""
+    """Who gets the credit, where a proposer stands for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +205,8 @@ class Refusal:
     """The proposer gave no candidate that can be judged. The loop records it and goes on."""
 
     reason: Reason
+    transcript: str = ""
+    proposer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +216,15 @@ class Elsewhere:
     task: str
 
 
-Answer = Proposal | Exhausted | Refusal | Elsewhere
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run ends here, without an experiment: at a cap, or with a service that refuses."""
+
+    why: Literal["budget", "error"]
+    text: str
+
+
+Answer = Proposal | Exhausted | Refusal | Elsewhere | Ended
 Say = Callable[[str], None]
 
 
@@ -167,10 +241,17 @@ class Proposer(Protocol):
         ...
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """A proposer that holds something open: connections, work in the background."""
+
+    async def close(self) -> None: ...
+
+
 def make_proposer(name: str, lab: Lab) -> Proposer:
     """A proposer by its name, with what it needs behind a colon (`folder:PATH`, `scripted:PATH`).
 
-    Raises UsageError for a name that does not exist or comes with a later version.
+    Raises UsageError for a name that does not exist, and for an agent that may not be started as it is set.
     """
     kind, _, detail = name.partition(":")
     if kind in ("search", "manual") and detail:
@@ -194,6 +275,8 @@ def make_proposer(name: str, lab: Lab) -> Proposer:
         from kernel_lab.engine.proposers.scripted import Scripted
 
         return Scripted.from_file(detail)
-    if kind in LATER:
-        raise UsageError(f"proposer {kind} comes with a later version; use search, manual or folder")
-    raise UsageError(f"there is no proposer {name[:60]!r}; use one of {', '.join(NAMES[:3])}")
+    if kind in AGENTS:
+        from kernel_lab.engine.proposers.agent.make import make_agent
+
+        return make_agent(kind, detail, lab.config, lab.path)
+    raise UsageError(f"there is no proposer {name[:60]!r}; use one of {', '.join(NAMES)}")

@@ -427,9 +427,9 @@ def test_proposers_are_made_by_name(tmp_path: Path) -> None:
         for name in ("search", "manual", "folder", f"folder:{tmp_path}/drop", f"scripted:{tmp_path}/s.json"):
             assert make_proposer(name, lab).name == name.split(":")[0]
         for name, words in (
-            ("anthropic", "comes with a later version; use search, manual or folder"),
-            ("openai", "comes with a later version"),
-            ("command:agent", "comes with a later version"),
+            ("anthropic:x", "name a model with --agent-model"),
+            ("command", "which program?"),
+            ("command:'", "quote it as in a shell"),
             ("magic", "there is no proposer 'magic'; use one of search, manual, folder"),
             ("search:x", "takes nothing behind a colon"),
             (f"folder:{tmp_path}/none", "is no folder; create it"),

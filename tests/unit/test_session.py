@@ -97,16 +97,18 @@ def test_a_proposer_gets_the_keys_that_it_needs(monkeypatch: pytest.MonkeyPatch)
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, "x")
 
-    def kept(proposer: str) -> set[str]:
-        return {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"} & session.engine_environment(
-            proposer
-        ).keys()
+    def kept(proposer: str, **settings: str) -> set[str]:
+        config = LabConfig(gpu="rtx3060", proposer=proposer, **settings)  # type: ignore[arg-type]
+        return {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"} & session.engine_environment(config).keys()
 
     assert kept("search") == set()
-    assert kept("anthropic") == {"ANTHROPIC_API_KEY"}
+    assert kept("anthropic") == kept("anthropic+search") == {"ANTHROPIC_API_KEY"}
     assert kept("openai") == {"OPENAI_API_KEY"}
-    assert kept("command") == {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "HF_TOKEN"}
-    assert "TOKENIZERS_PARALLELISM" in session.engine_environment("search")
+    assert kept("openai", agent_url="http://localhost:11434/v1") == set()
+    assert kept("openai", agent_url="https://models.example/v1", agent_key="HF_TOKEN") == {"HF_TOKEN"}
+    assert kept("command:agent") == set()
+    assert kept("command:agent", agent_env="HF_TOKEN") == {"HF_TOKEN"}
+    assert "TOKENIZERS_PARALLELISM" in session.engine_environment(LabConfig(gpu="rtx3060"))
 
 
 def test_an_engine_that_cannot_start_says_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
