@@ -245,7 +245,15 @@ ACTIONS: tuple[Action, ...] = (
         60,
         ("experiment",),
     ),
-    Action("ideas", ("I",), "ideas", "See the ideas that still count, and take one back.", "live", _ideas, 6),
+    Action(
+        "ideas",
+        ("I",),
+        "ideas",
+        "See the ideas that still count; change one, put it first, or take it back.",
+        "live",
+        _ideas,
+        6,
+    ),
     Action(
         "pause",
         ("space",),

@@ -8,7 +8,7 @@ import pytest
 from cockpit_driver import Cockpit
 from fake_lab import FakeEngine, FakeLab, speed
 from kernel_lab.engine import events as e
-from kernel_lab.engine.commands import Command, Kill, Pause, Resume, Say, SetMode, Stop, Withdraw
+from kernel_lab.engine.commands import Command, Kill, MoveIdea, Pause, Resume, Say, SetMode, Stop, Withdraw
 from kernel_lab.engine.facts import Check, Reason
 from kernel_lab.tui.screens.dialogs import ChoiceTable
 from kernel_lab.tui.widgets.chart import Chart
@@ -351,7 +351,7 @@ async def test_an_idea_goes_to_whom_it_is_for(
     assert [idea.text for idea in lab.ledger.ideas()][:1] == ["first\nsecond"]
 
 
-async def test_an_idea_can_be_taken_back(
+async def test_an_idea_can_be_put_first_and_taken_back(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
     lab.write(e.IdeaSaid(1, "first", "always", None, "person"), e.IdeaSaid(2, "second", "from", 1, "person"))
@@ -363,8 +363,17 @@ async def test_an_idea_can_be_taken_back(
             "idea 2, from #1",
         ]
         await driver.press("2")
+        await driver.until(lambda: "idea 2" in str(driver.screen.query_one("#dialog").border_title))
+        await driver.press("f")
+        await driver.told("idea 2 is number 1 of 2")
+        await driver.press("I")
+        await driver.on("ChoiceDialog")
+        await driver.until(lambda: driver.screen.query_one(ChoiceTable).choices[0].label == "idea 2, from #1")
+        await driver.press("1")
+        await driver.until(lambda: "idea 2" in str(driver.screen.query_one("#dialog").border_title))
+        await driver.press("w")
         await driver.told("idea 2 is withdrawn")
-        assert sent == [Withdraw(2)]
+        assert sent == [MoveIdea(2, 1), Withdraw(2)]
 
 
 async def test_search_offers_what_to_do_with_an_idea_and_keeps_it(

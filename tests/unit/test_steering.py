@@ -18,7 +18,7 @@ from kernel_lab.engine.proposers.agent.context import build_context
 from kernel_lab.engine.proposers.base import Exhausted, Proposal, ProposalRequest, Say
 from kernel_lab.engine.proposers.scripted import Scripted
 from kernel_lab.engine.session import Reader
-from test_loop import TASK, Script, make_lab, make_loop, run, statuses
+from test_loop import TASK, Script, answering, make_lab, make_loop, run, statuses
 
 
 def obey(lab: Lab, *commands: c.Command) -> None:
@@ -164,6 +164,16 @@ def test_the_reasons_of_a_veto_and_a_reject_are_in_the_next_request_verbatim(tmp
     assert 'reads "beyond" the length,\nI think' in changing
     assert '#3 (lever "TWO_LOOPS": "turn {\'TWO_LOOPS\': True}") was vetoed by a person as bug: ' in changing
     assert script.requests[0].champion.id == 2
+
+
+def test_the_reason_of_a_reject_is_in_the_next_request_verbatim(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", mode="ask", budget=2)
+    script = Script([{"SKIP": True}, {"TWO_LOOPS": True}])
+    answers = [c.Reject(2, "not before <the> split\nis right"), c.Reject(3, "no")]
+    asyncio.run(answering(lab, make_loop(lab, script), answers))
+    assert statuses(lab.ledger) == ["seed", "rejected", "rejected"]
+    changing = build_context(script.requests[1], token_budget=99_999).changing
+    assert "was rejected by a person: not before <the> split\nis right" in changing
 
 
 def test_ideas_are_changed_and_ordered_while_they_wait_and_not_after(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.facts import MODES
-from kernel_lab.engine.ledger.views import OpenQuestion
+from kernel_lab.engine.ledger.views import IdeaRow, OpenQuestion
 from kernel_lab.tui import actions, editor, fmt
 from kernel_lab.tui.actions import Situation
 from kernel_lab.tui.detail import Detail
@@ -298,7 +298,7 @@ class SteeringScreen(PlaceScreen):
         self.tell(f"saved as refused/{path.name} in the lab: mend it, then `kernel-lab submit` it", "warning")
 
     def do_ideas(self) -> None:
-        """What people said that still counts; one can be taken back."""
+        """What people said that still counts, in its order; one can be changed, put first or taken back."""
         waiting = [idea for idea in self.session.model.ideas if idea.waiting][:IDEAS_LISTED]
         choices = [
             Choice(
@@ -311,9 +311,36 @@ class SteeringScreen(PlaceScreen):
 
         def chosen(key: str | None) -> None:
             if key is not None:
-                self.send(c.Withdraw(waiting[IDEA_KEYS.index(key)].id))
+                self._about_idea(waiting[IDEA_KEYS.index(key)])
 
-        self.app.push_screen(ChoiceDialog("Take back which idea?", choices), chosen)
+        self.app.push_screen(ChoiceDialog("Change which idea?", choices), chosen)
+
+    def _about_idea(self, idea: IdeaRow) -> None:
+        """What should become of one idea that waits."""
+        choices = [
+            Choice("w", "withdraw", "take it back"),
+            Choice("e", "edit", "say it in other words, in your editor"),
+            Choice("f", "first", "let it be heeded before the others"),
+        ]
+
+        def chosen(key: str | None) -> None:
+            if key == "w":
+                self.send(c.Withdraw(idea.id))
+            elif key == "f":
+                self.send(c.MoveIdea(idea.id, 1))
+            elif key == "e":
+                self.later(self._edit_idea(idea))
+
+        self.app.push_screen(
+            ChoiceDialog(f"What should become of idea {idea.id}?", choices, idea.text), chosen
+        )
+
+    async def _edit_idea(self, idea: IdeaRow) -> None:
+        after = self.in_terminal(lambda: editor.edited(idea.text, f"idea_{idea.id}.txt"))
+        if after is None:
+            self.tell("nothing was changed")
+        else:
+            self.send(c.EditIdea(idea.id, after))
 
     def on_text_box_typed(self, event: TextBox.Typed) -> None:
         event.stop()
