@@ -76,6 +76,21 @@ def test_what_was_said_is_in_the_ledger(kernel_lab: KernelLab, running_lab: Path
     assert (ideas[-1]["text"], ideas[-1]["scope"], ideas[-1]["from_experiment"]) == ("start there", "from", 2)
 
 
+def test_an_idea_that_waits_is_changed_and_moved_and_a_used_one_is_not(
+    kernel_lab: KernelLab, running_lab: Path
+) -> None:
+    kernel_lab("say", "pack the heads")
+    kernel_lab("say", "then split")
+    assert kernel_lab("ideas", "--edit", "2", "pack all heads").out.strip() == "idea 2 is changed"
+    assert kernel_lab("ideas", "--move", "3", "1").out.startswith("idea 3 is number 1 of ")
+    ideas = json.loads(kernel_lab("ideas", "--json").out)["ideas"]
+    waiting = [idea["text"] for idea in ideas if not idea["used_by"]]
+    assert waiting == ["then split", "pack all heads"]
+    assert "was used by #2 already: say it anew" in kernel_lab("ideas", "--edit", "1", "x").line
+    for wrong in (["--move", "3", "0"], ["--move", "x", "1"], ["--edit", "-1", "x"]):
+        assert kernel_lab("ideas", *wrong).status == 2
+
+
 def test_a_refusal_is_an_error_with_the_engines_own_words(kernel_lab: KernelLab, running_lab: Path) -> None:
     answer = kernel_lab("veto", "3", "--why", "x")
     assert answer.status == 2
