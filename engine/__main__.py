@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.metadata
 import signal
 import sys
@@ -23,6 +24,7 @@ from kernel_lab.engine.lab import LOG, EngineLock, Lab, bound_log, open_lab
 from kernel_lab.engine.loop import Loop
 from kernel_lab.engine.profiles import load_gpu, load_model
 from kernel_lab.engine.proposers.base import make_proposer
+from kernel_lab.engine.proving import Proving, battery_judges
 from kernel_lab.engine.tasks import load_task
 
 LOG_LOOK_S = 60.0
@@ -64,9 +66,15 @@ async def research(lab: Lab) -> EngineStopped:
         environment = await device.environment()
         lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
         loop = Loop(lab, device, gpu, model, tasks, proposer)
+        beside = functools.partial(battery_judges, device, model, config.python or sys.executable)
+        proving = Proving(lab.ledger, environment, beside, alone=device.kind == "measured")
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, loop.control.stop_now.set)
-        return await loop.run()
+        try:
+            await proving.start()
+            return await loop.run()
+        finally:
+            await proving.close()
     finally:
         tidying.cancel()
         await host.close()

@@ -87,6 +87,26 @@ class Notice(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SelftestJudged(Event):
+    """How the judge does against cheats and honest kernels, in the environment of this engine.
+
+    Wins are kept provisionally unless `state` is `green`.
+    """
+
+    state: Literal["off", "running", "green", "red"]
+    line: str
+    """`caught 13/13, false alarms 0/3`; empty while it runs."""
+    red: tuple[str, ...]
+    """Classes of cheats that are not caught."""
+    disabled: tuple[str, ...]
+    """Guards that are switched off."""
+    quick: bool
+    missed: tuple[str, ...] = ()
+    """Files of the battery that came out wrong."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class SpaceExplored(Event):
     """A proposer has nothing new to try for a task, and says what would help."""
 

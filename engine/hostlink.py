@@ -53,9 +53,17 @@ class HostLink:
     """
 
     def __init__(
-        self, python: str, cache_dir: Path | str, scratch_dir: Path | str, *, without: Sequence[str] = ()
+        self,
+        python: str,
+        cache_dir: Path | str,
+        scratch_dir: Path | str,
+        *,
+        without: Sequence[str] = (),
+        niceness: int = 0,
     ) -> None:
-        """`without` names layers of protection to leave off, which tests use to try the others."""
+        """`without` names layers of protection to leave off, which tests use to try the others; `niceness` is
+        how far the host and all below it stand back behind other processes."""
+        self._niceness = niceness
         self._python = python
         self._cache_dir = Path(cache_dir)
         self._scratch_dir = Path(scratch_dir)
@@ -159,6 +167,9 @@ class HostLink:
                 raise EnvironmentProblem(
                     f"cannot start {self._python}: {failure.strerror}; {INSTALL}"
                 ) from None
+        if self._niceness:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, self._niceness)
         self._hello = None
         self._reading = asyncio.create_task(self._read(self._process))
 

@@ -34,6 +34,7 @@ from kernel_lab.engine.events import (
     ExperimentFinished,
     ExperimentStarted,
     LabCreated,
+    SelftestJudged,
     type_name,
 )
 from kernel_lab.engine.ledger.chain import Fault
@@ -82,7 +83,7 @@ def collect(ledger: EventReader, experiment: int) -> Receipt:
     first = own[0].seq
     records = {r.seq: r for r in ledger.records(after=first - 1, limit=finished - first + 1)}
     records |= {record.seq: record for record in own}
-    for kind in (LabCreated, EngineStarted):
+    for kind in (LabCreated, EngineStarted, SelftestJudged):
         records |= _last(ledger, "type = ? AND seq <= ?", type_name(kind), finished)
     for rival in _rivals(own):
         records |= _last(ledger, "type = ? AND experiment = ?", type_name(ExperimentFinished), rival)

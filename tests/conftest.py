@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name] = str(folder)
     for name in [*_UNSET, *(key for key in os.environ if key.startswith("KERNEL_LAB_"))]:
         os.environ.pop(name, None)
+    os.environ["KERNEL_LAB_SELFTEST"] = "off"  # engines that tests start have other work
     os.environ["GIT_CONFIG_GLOBAL"] = os.devnull
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     # Programs that tests start cannot be watched: what honours a proxy meets a closed door.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_lab.engine.errors import ProfileError, UsageError
-from kernel_lab.engine.ledger.views import ExperimentRow, LabView
+from kernel_lab.engine.ledger.views import ExperimentRow, LabView, provisional
 from kernel_lab.tui import output
 from kernel_lab.tui.cli_lab import reading
 
@@ -40,6 +40,7 @@ def results(options: argparse.Namespace) -> int:
                 "device": device(view) or gpu,
                 "champions": view.champions,
                 "experiments": [_result(row) for row in rows],
+                **({"provisional": why} if (why := provisional(view.selftest)) else {}),
             }
         )
     elif options.tsv:
@@ -95,6 +96,8 @@ def _print_results(path: Path, view: LabView, rows: list[ExperimentRow], asked: 
     print(f"{path} · {device(view)} · {view.model}")
     if view.device_kind == "static":
         print("~ marks estimates: no number here was measured")
+    if why := provisional(view.selftest):
+        print(output.clean(f"wins are kept provisionally: {why} (`kernel-lab selftest`)"))
     champions = {number: task for task, number in view.champions.items()}
     cells = [
         [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from kernel_lab.engine.ledger.views import OpenQuestion
+from kernel_lab.engine.ledger.views import OpenQuestion, provisional
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.detail import GATE_ORDER, Detail
 from kernel_lab.tui.model import LabModel
@@ -174,6 +174,9 @@ def card_word(model: LabModel) -> Text:
 
 def _judge_word(model: LabModel) -> Text:
     """What the judge's word is worth here."""
+    why = provisional(model.view.selftest) if model.view else ""
+    if why:
+        return Text.styled(f"keeps provisional ({one_line(why, 60)})", theme.WARN)
     return Text.styled(
         "judge: checked, estimated" if model.estimated else "judge: checked, measured", theme.LABEL
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernel_lab.engine import events as e
 from kernel_lab.engine.facts import Reason, Speed
 from kernel_lab.engine.ledger.records import Record
+from kernel_lab.engine.ledger.views import provisional
 from kernel_lab.tui.output import clean, ratio, who
 
 
@@ -36,6 +37,8 @@ class Narrator:
                 return [f"resumed by {who(event.by)}"]
             case e.Notice():
                 return [f"{event.level}: {event.text}"]
+            case e.SelftestJudged():
+                return [_selftest(event)]
             case e.SpaceExplored():
                 return [f"{event.task}: {event.text}"]
             case e.IdeaSaid():
@@ -163,6 +166,13 @@ def _compiled(event: e.Screened) -> str:
     return (
         f"compiled: {kernels} {word}, up to {registers} registers and {shared:,} B of shared memory{spilled}"
     )
+
+
+def _selftest(event: e.SelftestJudged) -> str:
+    why = provisional(event)
+    missed = f" (wrong: {', '.join(event.missed)})" if event.missed else ""
+    line = f"judge: {event.line or 'tried against cheats'}{missed}"
+    return f"{line}; wins are kept provisionally: {why}" if why else line
 
 
 def remeasured(event: e.Remeasured) -> str:

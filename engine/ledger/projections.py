@@ -106,6 +106,11 @@ def _submissions(tables: Tables) -> dict[str, Any]:
     return dict(loads(rows[0][0])) if rows else {"last": 0, "waiting": []}
 
 
+@_on(ev.SelftestJudged)
+def _selftest_judged(tables: Tables, record: Record, event: ev.SelftestJudged) -> None:
+    _set_meta(tables, selftest=asdict(event))
+
+
 @_on(ev.SpaceExplored)
 def _space_explored(tables: Tables, record: Record, event: ev.SpaceExplored) -> None:
     _set_meta(tables, explored={**_explored(tables), event.task: event.text})

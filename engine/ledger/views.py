@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kernel_lab.engine.events import QuestionKind, SpeedJudged, Submitted, build, type_name
+from kernel_lab.engine.events import QuestionKind, SelftestJudged, SpeedJudged, Submitted, build, type_name
 from kernel_lab.engine.facts import Check, Prediction, Reason, ScoreKind, Speed
 from kernel_lab.engine.ledger.records import loads
 from kernel_lab.engine.ledger.tables import RUNNING
@@ -186,12 +186,25 @@ class LabView:
     """Task to what its proposer said when it had nothing new to try; gone when it tries something again."""
     submissions: tuple[Submitted, ...] = ()
     """Candidates that people handed in and that wait to be judged, in their order."""
+    selftest: SelftestJudged | None = None
+    """How the judge does against cheats; None in a lab that never tried it."""
     remeasure: tuple[int, ...] = ()
     """Experiments that wait to be judged again."""
     veto_probes: tuple[tuple[int, str], ...] = ()
     """Patterns that vetoes named, each with the experiment that was vetoed for it."""
     stopped: str | None = None
     """Why the engine last stopped on purpose; None while none did since the last start."""
+
+
+def provisional(selftest: SelftestJudged | None) -> str:
+    """Why what is kept counts only provisionally, in a few words; empty if it counts, or nobody knows."""
+    if selftest is None or selftest.state == "green":
+        return ""
+    if selftest.disabled:
+        return f"switched off: {', '.join(selftest.disabled)}"
+    if selftest.state == "red":
+        return f"judge red: {', '.join(selftest.red)}"
+    return "judge not tried" if selftest.state == "off" else "judge being tried"
 
 
 MAX_INTEGER = 2**63 - 1
@@ -392,6 +405,7 @@ class Views:
             left_out=tuple(meta.get("left_out", ())),
             explored=meta.get("explored", {}),
             submissions=self.submissions() if "submissions" in meta else (),
+            selftest=build(SelftestJudged, meta["selftest"]) if "selftest" in meta else None,
             remeasure=tuple(meta.get("remeasure", ())),
             veto_probes=tuple((number, text) for number, text in meta.get("veto_probes", ())),
             stopped=meta.get("stopped"),

@@ -476,3 +476,14 @@ async def test_two_clicks_on_the_history_open_an_experiment(cockpit: Cockpit, la
         await driver.pilot.click("#history", offset=(10, 3), times=2)
         await driver.on("ExperimentScreen")
         await driver.until(lambda: f"#{lab.last - 2} " in driver.text("#banner"))
+
+
+async def test_the_header_says_that_keeps_are_provisional(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine
+) -> None:
+    lab.past(2)
+    async with cockpit(lab.folder, size=(200, 50)) as driver:
+        lab.write(e.SelftestJudged("red", "caught 12/13, false alarms 0/3", ("reuse",), (), True))
+        await driver.until(lambda: "keeps provisional (judge red: reuse)" in driver.text("#status"))
+        lab.write(e.SelftestJudged("green", "caught 13/13, false alarms 0/3", (), (), True))
+        await driver.until(lambda: "provisional" not in driver.text("#status"))
