@@ -50,7 +50,14 @@ class Fault:
     body: bytes | None = None
 
 
-Step = Turn | Fault
+@dataclass(frozen=True)
+class Garbage:
+    """A stream whose body is not the protocol."""
+
+    body: bytes
+
+
+Step = Turn | Fault | Garbage
 Script = Callable[[int, dict[str, Any]], Step]
 """From the number of the request, from 0, and its body."""
 
@@ -72,6 +79,8 @@ class ModelServer:
         self.protocol = protocol
         self._steps = script if callable(script) else _in_order(list(script))
         self.seen: list[Seen] = []
+        self.billed: dict[str, int] = dict.fromkeys(("input", "cached", "cache_write", "output"), 0)
+        """What was told of replies that were sent whole."""
         self.streaming = asyncio.Event()
         """Set once a stream has begun."""
         self._server: asyncio.Server | None = None
@@ -101,8 +110,8 @@ class ModelServer:
         try:
             while await self._request(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client went away, or the service is closed
         finally:
             self._connections.discard(task)
             writer.close()
@@ -124,6 +133,11 @@ class ModelServer:
         step = self._steps(len(self.seen) - 1, body)
         if isinstance(step, Fault):
             await self._fault(step, writer)
+            return False
+        if isinstance(step, Garbage):
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+            writer.write(step.body)
+            await writer.drain()
             return False
         return await self._stream(step, body, writer)
 
@@ -159,6 +173,8 @@ class ModelServer:
             await writer.drain()
             self.streaming.set()
         writer.write(b"0\r\n\r\n")
+        for name in self.billed:
+            self.billed[name] += getattr(turn, name)
         await writer.drain()
         return True
 

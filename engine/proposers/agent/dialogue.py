@@ -20,6 +20,7 @@ from kernel_lab.engine.proposers.agent.settings import AgentSettings
 from kernel_lab.engine.proposers.agent.tools import TOOLS, Workbench
 from kernel_lab.engine.proposers.agent.wire import (
     RETRIED,
+    Halted,
     Prompt,
     Provider,
     ProviderError,
@@ -54,7 +55,7 @@ WORDS = {
 }
 
 
-class Over(Exception):
+class Over(Halted):
     """The dialogue ends without a proposal: `probe` and `detail` say why."""
 
     def __init__(self, probe: str, detail: str) -> None:
