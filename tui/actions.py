@@ -330,6 +330,14 @@ ACTIONS: tuple[Action, ...] = (
         "live",
         bar=35,
     ),
+    Action(
+        "order",
+        ("t",),
+        "order",
+        "Order the history: newest first, fastest first, or as a tree below what each was built on.",
+        "live",
+        bar=12,
+    ),
     # Experiment.
     Action("section_1", ("1",), "diff", "Show the diff.", "experiment"),
     Action("section_2", ("2",), "speed", "Show the speed of every workload.", "experiment"),
@@ -340,6 +348,19 @@ ACTIONS: tuple[Action, ...] = (
         "section_6", ("6",), "story", "Show what happened, step by step, with every reason.", "experiment"
     ),
     Action(
+        "section_7", ("7",), "curve", "Show the speed over context length or batch.", "experiment", _source
+    ),
+    Action("curve_unit", ("u",), "unit", "Curve in ratios, microseconds or the rate reached.", "experiment"),
+    Action("curve_over", ("w",), "over", "Curve over context length or over batch.", "experiment"),
+    Action(
+        "axis",
+        ("x",),
+        "axis",
+        "Draw the chart on a logarithmic axis, or on a linear one.",
+        "live",
+        also=("experiment",),
+    ),
+    Action(
         "diff_base",
         ("b",),
         "base",
@@ -347,6 +368,17 @@ ACTIONS: tuple[Action, ...] = (
         "experiment",
         _source,
         45,
+        ("live",),
+    ),
+    Action(
+        "diff_sides",
+        ("s",),
+        "sides",
+        "Show the diff side by side, or unified.",
+        "experiment",
+        _source,
+        19,
+        ("live",),
     ),
     Action(
         "open_source",

@@ -196,6 +196,10 @@ def _add_reading(command: Command) -> None:
     diff = command("diff", "cli_show:diff", "what an experiment changed", lab=True)
     diff.add_argument("experiment", metavar="N", type=experiment)
     diff.add_argument("--against", choices=AGAINST, default="parent", help="the other side (default: parent)")
+    report = command("report", "cli_report:run", "write the lab as one HTML page to share", lab=True)
+    report.add_argument(
+        "-o", "--output", metavar="FILE", help="the page, or - for standard output (default: LAB.html)"
+    )
     ideas = command(
         "ideas", "cli_ideas:ideas", "what people said, and how well ideas were predicted", lab=True
     )

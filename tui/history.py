@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.tui import fmt
 from kernel_lab.tui.text import one_line
 
 WHY_LIMIT = 400
+
+Order = Literal["newest", "fastest", "tree"]
+ORDERS: tuple[Order, ...] = ("newest", "fastest", "tree")
+DEPTH_SHOWN = 6
+"""Generations that the tree indents; deeper ones stand below each other with their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +91,46 @@ def cells(row: HistoryRow) -> tuple[str, ...]:
         fmt.ratio(row.score_fa2),
         str(row.trials) if row.trials else "-",
     )
+
+
+def in_order(rows: Iterable[HistoryRow], order: Order) -> list[tuple[int, int]]:
+    """Experiments from top to bottom with their depth, which is 0 but in the tree.
+
+    `fastest` goes by the ratio to the seed, or to FA2 where there is none; in the `tree` each stands below
+    what it was built on, and one whose parent is not shown stands at the root.
+    """
+    if order == "newest":
+        return [(number, 0) for number in sorted((row.experiment for row in rows), reverse=True)]
+    if order == "fastest":
+        scored = sorted(rows, key=lambda row: (-_ratio(row), -row.experiment))
+        return [(row.experiment, 0) for row in scored]
+    parents = {row.experiment: row.parent for row in rows}
+    children: dict[int | None, list[int]] = {}
+    for number in sorted(parents, reverse=True):
+        parent = parents[number]
+        children.setdefault(parent if parent in parents and parent != number else None, []).append(number)
+    result: list[tuple[int, int]] = []
+    # Oldest first from the end of a stack, so that deep lines need no recursion.
+    stack = [(number, 0) for number in children.get(None, ())]
+    while stack:
+        number, depth = stack.pop()
+        result.append((number, depth))
+        stack += [(child, depth + 1) for child in children.get(number, ())]
+    if len(result) < len(parents):  # parents that go in a circle are in no ledger of ours
+        seen = {number for number, _ in result}
+        result += [(number, 0) for number in sorted(parents) if number not in seen]
+    return result
+
+
+def _ratio(row: HistoryRow) -> float:
+    value = row.score_seed if row.score_seed is not None else row.score_fa2
+    return value if value is not None and math.isfinite(value) else -1.0
+
+
+def branch(depth: int) -> str:
+    """What stands before a row of the tree."""
+    if depth <= 0:
+        return ""
+    if depth <= DEPTH_SHOWN:
+        return "  " * (depth - 1) + "└ "
+    return "  " * (DEPTH_SHOWN - 1) + f"└ {depth}: "

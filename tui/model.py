@@ -196,7 +196,14 @@ class LabModel:
     def scored(self, baseline: str) -> list[Scored]:
         """Rows for the chart, in the order of the experiments."""
         return [
-            Scored(n, row.task, row.status, row.score.get(baseline), row.score_kind != "measured")
+            Scored(
+                n,
+                row.task,
+                row.status,
+                row.score.get(baseline),
+                row.score_kind != "measured",
+                row.ci.get(baseline),
+            )
             for n, row in sorted(self.rows.items())
             if baseline in row.score
         ]

@@ -18,6 +18,8 @@ class Point:
     kept: bool
     held: bool
     estimated: bool
+    interval: tuple[float, float] | None = None
+    """Of the ratio; None for an estimate, which has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Scored:
     status: str
     ratio: float | None
     estimated: bool
+    interval: tuple[float, float] | None = None
 
 
 def series(rows: Iterable[Scored], columns: int) -> tuple[Series, ...]:
@@ -54,7 +57,8 @@ def series(rows: Iterable[Scored], columns: int) -> tuple[Series, ...]:
     for row in rows:
         if row.ratio is None or not math.isfinite(row.ratio) or row.ratio <= 0:
             continue
-        point = Point(row.experiment, row.ratio, row.status in KEPT, row.status == "held", row.estimated)
+        kept, held = row.status in KEPT, row.status == "held"
+        point = Point(row.experiment, row.ratio, kept, held, row.estimated, row.interval)
         by_task.setdefault(row.task, []).append(point)
     last = max((points[-1].experiment for points in by_task.values()), default=0)
     return tuple(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from kernel_lab.engine.ledger.views import ExperimentRow
 from kernel_lab.tui import bindings, editor, experiment_text
+from kernel_lab.tui.curve import curves, rate_unit
 from kernel_lab.tui.detail import Detail
-from kernel_lab.tui.lab_session import BASES, LabSession
+from kernel_lab.tui.lab_session import LabSession
 from kernel_lab.tui.live_text import check_lines
 from kernel_lab.tui.model import Part
 from kernel_lab.tui.screens.steering import SteeringScreen, sight_of
 from kernel_lab.tui.widgets.bars import Bar, KeyBar
+from kernel_lab.tui.widgets.curve import CurveView
 from kernel_lab.tui.widgets.diff import DiffView
 from kernel_lab.tui.widgets.idea_box import IdeaBox
 from kernel_lab.tui.widgets.pane import Lines
@@ -21,7 +23,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-SECTIONS = ("diff", "speed", "checks", "trials", "launches", "story")
+SECTIONS = ("diff", "speed", "checks", "trials", "launches", "story", "curve")
 WIDE_FROM = 110
 BANNER_LINES = 6
 
@@ -36,7 +38,6 @@ class ExperimentScreen(SteeringScreen):
         super().__init__(session)
         self.experiment = experiment
         self.section = "diff"
-        self.base = "parent"
         self._detail: Detail | None = None
         self._row: ExperimentRow | None = None
         self._diff_of: object = None
@@ -47,6 +48,7 @@ class ExperimentScreen(SteeringScreen):
         with Horizontal(id="main"):
             yield DiffView(id="diff", classes="region")
             yield Lines(id="section", classes="region")
+            yield CurveView(id="curve", classes="region")
         yield IdeaBox(id="idea")
         yield KeyBar(id="keys")
 
@@ -72,7 +74,8 @@ class ExperimentScreen(SteeringScreen):
     def _arrange(self) -> None:
         beside = self.wide and self.section != "diff"
         self.query_one("#diff").display = self.section == "diff" or self.wide
-        self.query_one("#section").display = self.section != "diff"
+        self.query_one("#section").display = self.section not in ("diff", "curve")
+        self.query_one("#curve").display = self.section == "curve"
         self.set_class(beside, "-beside")
         height = self.size.height
         self.query_one("#banner").styles.height = max(1, min(BANNER_LINES, self._banner_height, height // 3))
@@ -83,7 +86,7 @@ class ExperimentScreen(SteeringScreen):
     _banner_height = 3
 
     def _pane(self) -> Widget:
-        return self.query_one("#diff" if self.section == "diff" else "#section")
+        return self.query_one(f"#{self.section}" if self.section in ("diff", "curve") else "#section")
 
     def focus_main(self) -> None:
         self._pane().focus()
@@ -150,21 +153,30 @@ class ExperimentScreen(SteeringScreen):
             pane = self.query_one("#section", Lines)
             pane.border_title = f"{SECTIONS.index(self.section) + 1} {self.section}"
             pane.show(builders[self.section], (self.experiment, self.section))
+        if self.section == "curve":
+            self._draw_curve()
         self.query_one(IdeaBox).offer(self.experiment)
         self.refresh_keys()
 
+    def _draw_curve(self) -> None:
+        detail, view, pane = self._detail, self.session.model.view, self.query_one(CurveView)
+        speed = detail.speed if detail else None
+        workloads = view.workloads.get(detail.task, ()) if view and detail else ()
+        shown = curves(speed, workloads, pane.axis, pane.unit) if speed else ()
+        pane.show(
+            shown,
+            estimated=speed is None or speed.kind != "measured",
+            rate=rate_unit(speed) if speed else "",
+        )
+
     async def _draw_diff(self, detail: Detail) -> None:
-        wanted = (detail.experiment, detail.source_sha, self.base, self._base_sha(detail))
+        wanted = (detail.experiment, detail.source_sha, self.base, self.base_sha(detail))
         if wanted == self._diff_of:
             return
         diff, heading = await self.session.diff(detail, self.base)
         if self._detail is detail:
             self._diff_of = wanted
             self.query_one(DiffView).show_diff(diff, heading, (self.experiment, self.base))
-
-    def _base_sha(self, detail: Detail) -> str | None:
-        champion = self.session.model.champion(detail.task)
-        return champion.source_sha if self.base == "champion" and champion else None
 
     # ---- actions
 
@@ -192,8 +204,24 @@ class ExperimentScreen(SteeringScreen):
     def do_section_6(self) -> None:
         self.show_section("story")
 
-    def do_diff_base(self) -> None:
-        self.base = BASES[(BASES.index(self.base) + 1) % len(BASES)]
+    def do_section_7(self) -> None:
+        self.show_section("curve")
+
+    def do_curve_unit(self) -> None:
+        words = {"ratio": "ratios to each baseline", "time": "microseconds", "rate": "the rate reached"}
+        self.tell(f"the curve is in {words[self.query_one(CurveView).turn_unit()]}")
+        self.show_section("curve")
+
+    def do_curve_over(self) -> None:
+        words = {"context": "context length", "batch": "batch"}
+        self.tell(f"the curve goes over {words[self.query_one(CurveView).turn_over()]}")
+        self.show_section("curve")
+
+    def do_axis(self) -> None:
+        self.show_section("curve")
+        self.tell(self.query_one(CurveView).turn_axis())
+
+    def draw_diff(self) -> None:
         self.reload()
 
     def do_open_source(self) -> None:

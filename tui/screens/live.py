@@ -47,7 +47,7 @@ class LiveScreen(SteeringScreen):
         self.chosen: Region = "proposal"
         self.zoomed = False
         self._baseline = "fa2"
-        self._diff_of: tuple[int, str | None] | None = None
+        self._diff_of: object = None
         self._diff: tuple[Diff | None, str] = (None, "")
 
     # ---- layout
@@ -258,16 +258,20 @@ class LiveScreen(SteeringScreen):
         detail = self.detail
         if detail is None or not self._box("diff").display:
             return
-        wanted = (detail.experiment, detail.source_sha)
+        base = self.base
+        wanted = (detail.experiment, detail.source_sha, base, self.base_sha(detail))
         if wanted == self._diff_of:
             return
         self._diff_of = wanted
 
         async def drawing() -> None:
-            diff, heading = await self.session.diff(detail, "parent")
-            self.query_one(DiffView).show_diff(diff, heading, wanted)
+            diff, heading = await self.session.diff(detail, base)
+            self.query_one(DiffView).show_diff(diff, heading, wanted[:3])
 
         self.run_worker(drawing(), group="diff", exclusive=True, exit_on_error=False)
+
+    def draw_diff(self) -> None:
+        self.show_region("diff")
 
     # ---- actions
 
@@ -325,9 +329,23 @@ class LiveScreen(SteeringScreen):
         self.zoomed = not self.zoomed
         self.show_region(self.chosen)
 
+    def do_axis(self) -> None:
+        self.tell(self.query_one(Chart).turn_axis())
+
     def do_chart_base(self) -> None:
         self._baseline = "seed" if self._baseline == "fa2" else "fa2"
         self._draw_chart()
+
+    def do_order(self) -> None:
+        history = self.query_one(History)
+        words = {"newest": "newest first", "fastest": "fastest first", "tree": "as a tree"}
+        self.tell(f"the history stands {words[history.turn_order()]}")
+        if not self._box("history").display:
+            self.show_region("history")
+
+    def do_diff_sides(self) -> None:
+        self.show_region("diff")
+        super().do_diff_sides()
 
     def do_filter(self) -> None:
         self.show_region("history")

@@ -13,10 +13,11 @@ from kernel_lab.engine.ledger.views import IdeaRow, OpenQuestion
 from kernel_lab.tui import actions, editor, fmt
 from kernel_lab.tui.actions import Situation
 from kernel_lab.tui.detail import Detail
-from kernel_lab.tui.lab_session import LabSession
+from kernel_lab.tui.lab_session import BASES, LabSession
 from kernel_lab.tui.screens.base import PlaceScreen
 from kernel_lab.tui.screens.dialogs import Choice, ChoiceDialog, Reason, ReasonDialog
 from kernel_lab.tui.text import one_line
+from kernel_lab.tui.widgets.diff import DiffView
 from kernel_lab.tui.widgets.idea_box import IdeaBox, TextBox
 
 IDEA_KEYS = "123456789abcdef"
@@ -77,6 +78,27 @@ class SteeringScreen(PlaceScreen):
             if (number := path.stem.rpartition("-")[2]).isdecimal() and int(number) <= model.proposing
         }
         return copies[max(copies)] if copies else None
+
+    # ---- the diff
+
+    base = "parent"
+    """What the diff is against: one of BASES."""
+
+    def do_diff_base(self) -> None:
+        self.base = BASES[(BASES.index(self.base) + 1) % len(BASES)]
+        self.draw_diff()
+
+    def do_diff_sides(self) -> None:
+        self.tell(self.query_one(DiffView).turn())
+
+    def draw_diff(self) -> None:
+        """Show the diff against the base chosen."""
+        raise NotImplementedError
+
+    def base_sha(self, detail: Detail) -> str | None:
+        """What the champion's text is now, if the diff is against it."""
+        champion = self.session.model.champion(detail.task)
+        return champion.source_sha if self.base == "champion" and champion else None
 
     # ---- sending
 

@@ -7,56 +7,30 @@ from collections.abc import Sequence
 from kernel_lab.tui import fmt, theme
 from kernel_lab.tui.series import Scored, Series, bounds, series
 from kernel_lab.tui.widgets.bars import joined
-from kernel_lab.tui.widgets.pane import strip_of
-from rich.style import Style
+from kernel_lab.tui.widgets.plot import Axes, Plotted, round_ticks
 from rich.text import Text
-from textual import events
-from textual.strip import Strip
-from textual.timer import Timer
-from textual.widget import Widget
 
-RESIZE_SETTLES_S = 0.15
 BASELINE_NAMES = {"fa2": "FA2", "seed": "seed", "champion": "the champion before"}
 _MARKERS = {"gqa_decode": "o", "gqa_prefill": "x"}
 
 
-class Chart(Widget, can_focus=True):
-    """Draws `Scored` points with plotext into lines that are kept until something changes."""
-
-    ALLOW_SELECT = False
+class Chart(Plotted):
+    """Draws `Scored` points."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: Sequence[Scored] = ()
         self._baseline = "fa2"
-        self._lines: list[Text] = []
-        self._drawn: object = None
-        self._settling: Timer | None = None
-        self.builds = 0
-        """How often plotext was asked: it is the dearest thing on the screen."""
 
     def show(self, rows: Sequence[Scored], baseline: str) -> None:
         """Show these points; the same points again cost nothing."""
         self._rows, self._baseline = rows, baseline
-        self._redraw()
+        self.redraw()
 
-    def on_resize(self, _: events.Resize) -> None:
-        if self._settling is not None:
-            self._settling.stop()
-        self._settling = self.set_timer(RESIZE_SETTLES_S, self._redraw)
+    def wanted(self) -> object:
+        return self._baseline, tuple(self._rows)
 
-    def _redraw(self) -> None:
-        width, height = self.size
-        if width <= 0 or height <= 0 or not self.is_attached:
-            return
-        wanted = (width, height, self._baseline, tuple(self._rows))
-        if wanted == self._drawn:
-            return
-        self._drawn = wanted
-        self._lines = self._draw(width, height)
-        self.refresh()
-
-    def _draw(self, width: int, height: int) -> list[Text]:
+    def draw(self, width: int, height: int) -> list[Text]:
         name = BASELINE_NAMES.get(self._baseline, self._baseline)
         shown = series(self._rows, max(4, width - 8))
         estimated = any(one.estimated for one in shown)
@@ -66,31 +40,27 @@ class Chart(Widget, can_focus=True):
         legend = [head]
         for one in shown:
             best = one.best[-1][1] if one.best else None
-            words = f"{marker_of(one.task, estimated)} {fmt.task_word(one.task)} {fmt.ratio(best)}"
+            words = f"{marker_of(one.task, one.estimated)} {fmt.task_word(one.task)} {fmt.ratio(best)}"
             legend.append(Text.styled(words, theme.task_style(one.task)))
-        legend += [Text.styled(words, theme.DIM) for words in (". not kept", "h held")]
+        marks = [". not kept", "h held"]
+        if any(p.interval for one in shown for p in one.points if p.kept or p.held):
+            marks.append("| interval")
+        legend += [Text.styled(words, theme.DIM) for words in marks]
         title = joined(legend, width)
         if height < 4 or width < 16:
             return [title]
-        self.builds += 1
-        try:
-            return [title, *plot(shown, width, height - 1, estimated)]
-        except Exception as error:  # noqa: BLE001  one pane must not end the cockpit
-            return [title, Text.styled(f"the chart cannot be drawn ({type(error).__name__})", theme.WARN)]
-
-    def render_line(self, y: int) -> Strip:
-        width, background = self.size.width, self.rich_style
-        if y >= len(self._lines):
-            return Strip.blank(width, background)
-        return strip_of(self._lines[y]).adjust_cell_length(width, background).apply_style(background)
+        return self.guarded(title, lambda: plot(shown, width, height - 1, self.logarithmic))
 
     def plain(self) -> str:
         name = BASELINE_NAMES.get(self._baseline, self._baseline)
-        rows = [f"experiment\ttask\tstatus\t× {name}\tkind"]
+        rows = [f"experiment\ttask\tstatus\t× {name}\tlow\thigh\tkind"]
         for row in self._rows:
             if row.ratio is not None:
                 kind = "estimated" if row.estimated else "measured"
-                rows.append(f"{row.experiment}\t{row.task}\t{row.status}\t{row.ratio:.4f}\t{kind}")
+                low, high = (f"{edge:.4f}" for edge in row.interval) if row.interval else ("", "")
+                rows.append(
+                    f"{row.experiment}\t{row.task}\t{row.status}\t{row.ratio:.4f}\t{low}\t{high}\t{kind}"
+                )
         return "\n".join(rows)
 
 
@@ -100,55 +70,39 @@ def marker_of(task: str, estimated: bool) -> str:
     return marker if estimated else marker.upper().replace("+", "#")
 
 
-def plot(shown: Sequence[Series], width: int, height: int, estimated: bool) -> list[Text]:
-    """The plot as lines: champions as a level line, all others as dots, and the line at 1.0."""
-    from textual_plotext import Plot
+def plot(shown: Sequence[Series], width: int, height: int, logarithmic: bool = False) -> list[Text]:
+    """The plot as lines: champions as a level line with intervals, all others as dots, the line at 1.0.
 
+    Where a champion was estimated its line is broken and dim, its marker small: `o - - -` beside `O-----`.
+    """
     first = min(one.points[0].experiment for one in shown)
     last = max(first + 1, *(one.points[-1].experiment for one in shown))
     low, high = bounds(shown)
-    figure = Plot()
-    figure.plotsize(width, height)
-    figure._set_size(width, height)  # plotext keeps the size of the last clear otherwise
-    figure.theme("clear")
-    figure.frame(False)
-    figure.xlim(first, last)
-    figure.ylim(low, high)
-    figure.hline(1.0, theme.LINE_RGB)
+    if logarithmic:
+        low = max(low, min(point.ratio for one in shown for point in one.points) * 0.95, 0.01)
+    axes = Axes(width, height, (first, last), (low, high), logarithmic)
+    axes.line(1.0)
     for one in shown:
         colour = theme.task_rgb(one.task)
         dimmed = theme.dimmed(colour)
-        others = [point for point in one.points if not point.kept and not point.held]
-        figure.scatter(
-            [point.experiment for point in others],
-            [min(high, max(low, point.ratio)) for point in others],
-            marker=".",
-            color=dimmed,
-        )
+        others = [(p.experiment, p.ratio) for p in one.points if not p.kept and not p.held]
+        axes.dots(others, ".", dimmed)
         level = _level(one, first, last, width)
-        figure.scatter(*zip(*level, strict=True), marker="-", color=dimmed if estimated else colour)
+        axes.dots(level[::3] if one.estimated else level, "-", dimmed if one.estimated else colour)
+        for point in one.points:
+            if point.interval is not None and (point.kept or point.held):
+                axes.bar(point.experiment, point.interval, dimmed)
     for one in shown:
-        for group, marker in (
-            ([p for p in one.points if p.held], "h"),
-            ([p for p in one.points if p.kept], marker_of(one.task, estimated)),
-        ):
-            if group:
-                figure.scatter(
-                    [point.experiment for point in group],
-                    [min(high, max(low, point.ratio)) for point in group],
-                    marker=marker,
-                    color=theme.task_rgb(one.task),
-                )
-    ticks = _ticks(low, high, height)
-    figure.yticks(ticks, [f"{tick:.2f}" for tick in ticks])
+        colour = theme.task_rgb(one.task)
+        axes.dots([(p.experiment, p.ratio) for p in one.points if p.held], "h", colour)
+        for estimated in (True, False):
+            kept = [(p.experiment, p.ratio) for p in one.points if p.kept and p.estimated is estimated]
+            axes.dots(kept, marker_of(one.task, estimated), colour)
+    ticks = sorted({*round_ticks(low, high, height, logarithmic), 1.0})
+    axes.yticks(ticks, [f"{tick:.2f}" for tick in ticks])
     marks = _marks(first, last, width)
-    figure.xticks(marks, [f"#{mark}" for mark in marks])
-    text = Text.from_ansi(figure.build())
-    lines = text.split("\n", allow_blank=True)[:height]
-    for line in lines:
-        line.style = Style.null()
-        line.rstrip()
-    return list(lines)
+    axes.xticks(marks, [f"#{mark}" for mark in marks])
+    return axes.lines()
 
 
 def _level(one: Series, first: int, last: int, width: int) -> list[tuple[float, float]]:
@@ -159,17 +113,6 @@ def _level(one: Series, first: int, last: int, width: int) -> list[tuple[float, 
         count = max(1, (until - experiment) * width // (last - first))
         points += [(experiment + (until - experiment) * step / count, ratio) for step in range(count + 1)]
     return points or [(one.points[0].experiment, one.points[0].ratio)]
-
-
-def _ticks(low: float, high: float, height: int) -> list[float]:
-    """A few round ratios in sight, 1.0 among them."""
-    wanted = max(2, min(6, height // 3))
-    for step in (0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0):
-        first = int(low / step) + 1
-        ticks = [round(step * k, 4) for k in range(first, int(high / step) + 1)]
-        if len(ticks) <= wanted:
-            return sorted({*ticks, 1.0})
-    return [1.0]
 
 
 def _marks(first: int, last: int, width: int) -> list[int]:

@@ -1,12 +1,11 @@
-"""The history: thousands of experiments, newest first, one plain sentence of why for each."""
+"""The history: thousands of experiments in a chosen order, one plain sentence of why for each."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from kernel_lab.tui import theme
-from kernel_lab.tui.history import HistoryRow, cells, matches
+from kernel_lab.tui.history import ORDERS, HistoryRow, Order, branch, cells, in_order, matches
 from kernel_lab.tui.text import fit, pad
 from kernel_lab.tui.widgets.table import Table
 from rich.text import Text
@@ -17,12 +16,14 @@ _WIDE_FROM = 96
 
 
 class History(Table):
-    """Experiments with a cursor. Without a person's doing the cursor stays on the newest."""
+    """Experiments with a cursor. Without a person's doing the cursor stays on the first row."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: dict[int, HistoryRow] = {}
-        self._shown: list[int] = []
+        self._shown: list[tuple[int, int]] = []
+        self._row_at: dict[int, int] = {}
+        self.order: Order = "newest"
         self._query = ""
         self._chosen: int | None = None
         self._estimated = True
@@ -47,6 +48,7 @@ class History(Table):
             known = self._rows.get(row.experiment)
             self._rows[row.experiment] = row
             moved |= known is None or matches(known, self._query) != matches(row, self._query)
+            moved |= self.order == "fastest" and known is not None and known.score_seed != row.score_seed
         if moved:
             self._refilter()
             return
@@ -68,26 +70,33 @@ class History(Table):
     @property
     def shown(self) -> Sequence[int]:
         """Experiments that the filter leaves, oldest first."""
-        return self._shown
+        return sorted(self._row_at)
+
+    def turn_order(self) -> Order:
+        """Newest first, then fastest first, then the tree of parents; the order that it is now."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        chosen = self.experiment
+        self._refilter()
+        if chosen is not None and self._chosen is not None:
+            self.go_to(self._row_at.get(chosen, 0))
+        return self.order
 
     @property
     def experiment(self) -> int | None:
-        """The experiment under the cursor: the newest unless a person moved."""
+        """The experiment under the cursor: that of the first row unless a person moved."""
         if self._chosen is not None and self._row_of(self._chosen) is not None:
             return self._chosen
-        return self._shown[-1] if self._shown else None
+        return self._shown[0][0] if self._shown else None
 
     def _refilter(self) -> None:
-        self._shown = sorted(n for n, row in self._rows.items() if matches(row, self._query))
+        rows = self._rows.values()
+        left = [row for row in rows if matches(row, self._query)] if self._query else rows
+        self._shown = in_order(left, self.order)
+        self._row_at = {number: row for row, (number, _) in enumerate(self._shown)}
         self.rows_changed()
 
     def _row_of(self, experiment: int | None) -> int | None:
-        if experiment is None:
-            return None
-        index = bisect_left(self._shown, experiment)
-        if index == len(self._shown) or self._shown[index] != experiment:
-            return None
-        return len(self._shown) - 1 - index
+        return None if experiment is None else self._row_at.get(experiment)
 
     # ---- as a table
 
@@ -98,28 +107,31 @@ class History(Table):
         return self._row_of(self.experiment)
 
     def set_cursor_row(self, row: int) -> None:
-        self._chosen = None if row == 0 else self._shown[-1 - row]
+        self._chosen = None if row == 0 and self.order == "newest" else self._shown[row][0]
 
     def heading(self, width: int) -> str:
         heads = [
             head.rjust(size) if side == "right" else pad(head, size) for head, size, side in _columns(width)
         ]
         line = " ".join(heads)
+        order = {"newest": "", "fastest": ", fastest first", "tree": ", as a tree"}[self.order]
         if not self._estimated:
-            return f"{line} why"
-        return f"{line} why (ratios are estimated)" if width - len(line) > 28 else f"{line} why (estimated)"
+            return f"{line} why{order}"
+        said = f"{line} why (ratios are estimated){order}"
+        return said if width >= len(said) else f"{line} why (estimated){order}"
 
     def empty_text(self) -> str:
         return f"nothing holds {self._query!r}" if self._query else "no experiment yet"
 
     def row_text(self, row: int, width: int) -> Text:
-        return row_text(self._rows[self._shown[-1 - row]], width)
+        number, depth = self._shown[row]
+        return row_text(self._rows[number], width, branch(depth))
 
     def plain(self) -> str:
         lines = ["\t".join([head for head, _, _ in _WIDE_COLUMNS] + ["why"])]
-        for experiment in reversed(self._shown):
+        for experiment, depth in self._shown:
             row = self._rows[experiment]
-            lines.append("\t".join([*(cell.strip() for cell in cells(row)), row.why]))
+            lines.append("\t".join([*(cell.strip() for cell in cells(row)), branch(depth) + row.why]))
         return "\n".join(lines)
 
 
@@ -127,8 +139,8 @@ def _columns(width: int) -> Sequence[tuple[str, int, str]]:
     return _WIDE_COLUMNS if width >= _WIDE_FROM else _COLUMNS
 
 
-def row_text(row: HistoryRow, width: int) -> Text:
-    """One experiment in one line."""
+def row_text(row: HistoryRow, width: int, before: str = "") -> Text:
+    """One experiment in one line; `before` stands in front of its sentence."""
     styles = (
         theme.BOLD if row.champion else theme.LABEL,
         theme.task_style(row.task),
@@ -143,5 +155,7 @@ def row_text(row: HistoryRow, width: int) -> Text:
     room = width - line.cell_len
     if room > 0:
         told = row.status in ("keep", "held", "running", "seed")
+        line.append(before[:room], theme.LABEL)
+        room = max(0, room - len(before))
         line.append(fit(row.why, room), theme.PLAIN if told else theme.DIM)
     return line
