@@ -181,6 +181,12 @@ def _startable_lab(now: Situation) -> str | None:
     return now.missing or ("its engine is running already" if now.engine_alive else None)
 
 
+def _manageable_lab(now: Situation) -> str | None:
+    if now.recording_selected or not now.lab_selected:
+        return "choose a lab of yours: recordings came with the program"
+    return "its engine is running: stop it first (S)" if now.engine_alive else None
+
+
 def _stoppable_lab(now: Situation) -> str | None:
     if now.place != "labs":
         return _engine(now)
@@ -367,7 +373,7 @@ ACTIONS: tuple[Action, ...] = (
         "Diff against parent, champion or seed in turn.",
         "experiment",
         _source,
-        45,
+        21,
         ("live",),
     ),
     Action(
@@ -411,6 +417,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("play", ("space",), "play", "Play or halt the recording.", "replay", bar=60, names=_play_name),
     Action("slower", ("less_than_sign",), "slower", "Halve the speed.", "replay", bar=30),
     Action("faster", ("greater_than_sign",), "faster", "Double the speed.", "replay", bar=31),
+    Action("follow", ("F",), "follow", "Go to the end of the recording.", "replay", bar=18),
     Action("seek", ("number_sign",), "go to", "Go to an experiment by its number.", "replay", bar=20),
     # Labs.
     Action("open_lab", ("enter",), "open", "Open the lab, or replay the recording.", "labs", _chosen, 60),
@@ -423,6 +430,33 @@ ACTIONS: tuple[Action, ...] = (
         "labs",
         _startable_lab,
         40,
+    ),
+    Action(
+        "doctor",
+        ("D",),
+        "doctor",
+        "Look at this machine: what labs need, what is missing, and what to do about it.",
+        "labs",
+        bar=30,
+    ),
+    Action("rename_lab", ("R",), "rename", "Give the lab another name.", "labs", _manageable_lab, 12),
+    Action(
+        "prune_lab",
+        ("P",),
+        "prune",
+        "Delete logs and compiled files of experiments that were not kept; the ledger stays whole.",
+        "labs",
+        _manageable_lab,
+        11,
+    ),
+    Action(
+        "delete_lab",
+        ("X",),
+        "delete",
+        "Delete the lab and everything in it, after its name was typed.",
+        "labs",
+        _manageable_lab,
+        10,
     ),
     # In a pane.
     Action("up", ("up", "k"), "up", "One line up.", "pane"),

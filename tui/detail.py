@@ -46,6 +46,8 @@ class Detail:
     asked: e.ApprovalRequested | None = None
     """The open question, None once it is answered."""
     steps: list[Step] = field(default_factory=list)
+    verdicts: list[Step] = field(default_factory=list)
+    """Those of the steps that decided something: verdicts, answers, revisions, judgings again."""
 
     def apply(self, time: float, event: e.Event | None) -> None:
         """Take one more event in, in the ledger's order; events of other experiments are not for here."""
@@ -78,7 +80,7 @@ class Detail:
                     self.checks.clear()
                     self.gates.clear()
                 level = "bad" if event.decision == "reject" else "good"
-                self._step(time, f"{event.decision} by {who(event.by)}", event.why, level)
+                self._verdict(time, f"{event.decision} by {who(event.by)}", event.why, level)
             case e.TrialFinished():
                 self.trials.append(event)
             case e.TrialsSettled():
@@ -95,7 +97,7 @@ class Detail:
                 self.reasons = event.reasons or self.reasons
                 self.source_sha = event.source_sha or self.source_sha
                 why = event.reasons[0].detail if event.reasons else ""
-                self._step(time, event.status, why, _level(event.status))
+                self._verdict(time, event.status, why, _level(event.status))
             case e.ChampionChanged():
                 previous = "" if event.previous is None else f" after #{event.previous}"
                 self._step(time, "champion", f"of {event.task}{previous}", "good")
@@ -104,12 +106,12 @@ class Detail:
                 if event.status != "held":
                     self.asked = None
                 said = f"{event.category}: {event.why}" if event.category != "other" else event.why
-                self._step(time, f"{event.status} by {who(event.by)}", said, _level(event.status))
+                self._verdict(time, f"{event.status} by {who(event.by)}", said, _level(event.status))
             case e.RemeasureRequested():
                 self._step(time, f"again, by {who(event.by)}", event.why)
             case e.Remeasured():
                 level = "good" if event.outcome == "survives" else "warn"
-                self._step(time, "judged again", remeasured(event), level)
+                self._verdict(time, "judged again", remeasured(event), level)
             case e.IdeaUsed():
                 self._step(time, "idea", f"answers idea {event.idea}")
             case e.Notice():
@@ -127,6 +129,10 @@ class Detail:
 
     def _step(self, time: float, what: str, text: str, level: str = "plain") -> None:
         self.steps.append(Step(time, what, text, level))
+
+    def _verdict(self, time: float, what: str, text: str, level: str) -> None:
+        self._step(time, what, text, level)
+        self.verdicts.append(self.steps[-1])
 
     @property
     def running(self) -> bool:

@@ -23,9 +23,17 @@ LEVELS = {"good": theme.GOOD, "bad": theme.BAD, "warn": theme.WARN, "plain": the
 
 
 def banner_lines(
-    row: ExperimentRow | None, detail: Detail, question: OpenQuestion | None, champion: bool, width: int
+    row: ExperimentRow | None,
+    detail: Detail,
+    question: OpenQuestion | None,
+    champion: bool,
+    width: int,
+    similar: int = 0,
 ) -> list[Text]:
-    """Why this experiment wants a person, or why it ended as it did; then what it is. At most six lines."""
+    """Why this experiment wants a person, or why it ended as it did; then what it is. At most six lines.
+
+    `similar`: how many earlier ones that were taken back or caught are like it.
+    """
     lines: list[Text] = []
     if question is not None:
         head = Text.styled(f" {KIND_WORDS.get(question.kind, question.kind)} ", theme.ALERT)
@@ -43,7 +51,7 @@ def banner_lines(
             why = "still being judged"
         head.append(" " + fit(why, max(10, width - head.cell_len - 1)))
         lines.append(head)
-    lines.append(_title_line(row, detail, champion, width))
+    lines.append(_title_line(row, detail, champion, width, similar))
     proposed = detail.proposed
     if proposed is not None:
         sentence = one_line(proposed.description, 600)
@@ -57,7 +65,7 @@ def banner_lines(
     return lines
 
 
-def _title_line(row: ExperimentRow | None, detail: Detail, champion: bool, width: int) -> Text:
+def _title_line(row: ExperimentRow | None, detail: Detail, champion: bool, width: int, similar: int) -> Text:
     """Number, task and scores, then as much of the rest as fits: what is dropped is dropped whole."""
     origin = "the seed" if detail.parent is None else f"from #{detail.parent}"
     scores = Text()
@@ -72,6 +80,7 @@ def _title_line(row: ExperimentRow | None, detail: Detail, champion: bool, width
             Text.styled(f"#{detail.experiment} {fmt.task_word(one_line(detail.task, 20))}", theme.HEADING),
             scores,
             Text.styled("champion" if champion else "", theme.GOOD),
+            Text.styled(f"{similar} like it taken back before (6)" if similar else "", theme.WARN),
             Text.styled(f"{origin}, by {who(one_line(detail.proposer, 30))}", theme.LABEL),
             Text.styled(f"commit {one_line(row.commit, 40)[:10]}" if row and row.commit else "", theme.DIM),
         ],
@@ -110,6 +119,13 @@ def speed_lines(detail: Detail, width: int) -> list[Text]:
         line.append(f" {row.roof_percent:>4.0f} %  {one_line(row.bound, 12):<12}", theme.LABEL)
         line.append(f" {row.rate:>5.3g} {row.rate_unit:>7}  {row.weight:.2g}", theme.DIM)
         lines.append(line)
+        intervals = [
+            f"× {SHORT_NAMES.get(name, one_line(name, 6))} {row.ci[name][0]:.3f} to {row.ci[name][1]:.3f}"
+            for name in names
+            if name in row.ci
+        ]
+        if intervals:
+            lines.append(Text.styled(fit(f"  {'   '.join(intervals)}", max(20, width)), theme.DIM))
     return lines
 
 

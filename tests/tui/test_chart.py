@@ -136,7 +136,7 @@ async def test_the_curve_of_an_experiment_turns_unit_axis_and_scale(cockpit: Coc
         await driver.press("7")
         pane = driver.screen.query_one(CurveView)
         await driver.until(lambda: len(pane._lines) > 5)
-        assert pane._lines[0].plain.startswith("estimated × faster than over context length (keys)")
+        assert pane._lines[0].plain.startswith("estimated × each baseline over context length (keys)")
         assert "8k" in "".join(line.plain for line in pane._lines)
         await driver.press("u")
         await driver.until(lambda: "estimated us over" in pane._lines[0].plain)

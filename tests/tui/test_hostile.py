@@ -26,6 +26,15 @@ HOSTILE = {
 SIZES = [(120, 30), (20, 5)]
 
 
+def _raced(text: str) -> dict[str, object]:
+    """What a race tells, every field of which holds `text`."""
+    return {
+        "launches": {"candidate": {text: [{"count": text, "kernel": text}]}},
+        "clocks": {"candidate": {text: {"block_us": float("inf"), "host_us": text}}},
+        "rounds": [{"clock_mhz": float("nan"), "power_w": text, "throttle": [text, 3]}],
+    }
+
+
 def poison(lab: FakeLab, text: str) -> int:
     """An experiment every field of which holds `text`."""
     lab.last += 1
@@ -45,6 +54,8 @@ def poison(lab: FakeLab, text: str) -> int:
         e.Checked(number, Check("quick", text, text, "fail", text, float("nan"), float("inf")), sha),
         e.Checked(number, Check(text, text, text, "unproven", text), sha),
         e.GateFinished(number, "quick", False, text, (Reason(text, text, text),), {"output": text}, 1.0, sha),
+        e.GateFinished(number, "speed", True, None, (), _raced(text), 1.0, sha),
+        e.StatusRevised(number, "held", text, text, text),
         e.TrialFinished(number, 1, text, {text: text}, "ok", 1.1, {text: 1.0}, text),
         e.TrialFinished(number, 2, text, {text: text}, "oom", None, {}, text),
         e.TrialsSettled(number, sha, {text: {text: text}}),
@@ -74,7 +85,7 @@ async def test_every_pane_survives(cockpit: Cockpit, lab: FakeLab, kind: str) ->
     async with cockpit(lab.folder) as driver:
         for size in SIZES:
             await driver.pilot.resize_terminal(*size)
-            for key in ("1", "2", "3", "4", "5"):
+            for key in ("1", "2", "s", "b", "3", "4", "x", "5", "t", "t"):
                 await driver.press(key)
                 no_control(driver)
         lab.ledger.set_now({"experiment": number, "phase": text[:200]})
@@ -85,7 +96,7 @@ async def test_every_pane_survives(cockpit: Cockpit, lab: FakeLab, kind: str) ->
         await driver.press("o")
         await driver.on("ExperimentScreen")
         await driver.until(lambda: f"#{number}" in driver.text("#banner"))
-        for key in ("2", "3", "4", "5", "6", "1"):
+        for key in ("2", "3", "4", "5", "6", "7", "u", "w", "x", "1", "s"):
             await driver.press(key)
             no_control(driver)
         for size in SIZES[1:]:

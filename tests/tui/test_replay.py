@@ -32,6 +32,8 @@ async def test_brackets_seek_experiment_by_experiment(cockpit: Cockpit, lab: Fak
         await driver.until(lambda: len(driver.text("#history").splitlines()) == lab.last)
         await driver.press("number_sign", "3", "enter")
         await driver.until(lambda: len(driver.text("#history").splitlines()) == 4)
+        await driver.press("F")
+        await driver.until(lambda: f"{total}/{total}" in driver.text("#status"))
 
 
 async def test_play_halt_and_speed(cockpit: Cockpit, lab: FakeLab) -> None:

@@ -6,7 +6,7 @@ The same screen serves approval, hold, veto and browsing; on wide screens the di
 from __future__ import annotations
 
 from kernel_lab.engine.ledger.views import ExperimentRow
-from kernel_lab.tui import bindings, editor, experiment_text
+from kernel_lab.tui import bindings, editor, evidence_text, experiment_text
 from kernel_lab.tui.curve import curves, rate_unit
 from kernel_lab.tui.detail import Detail
 from kernel_lab.tui.lab_session import LabSession
@@ -18,6 +18,7 @@ from kernel_lab.tui.widgets.curve import CurveView
 from kernel_lab.tui.widgets.diff import DiffView
 from kernel_lab.tui.widgets.idea_box import IdeaBox
 from kernel_lab.tui.widgets.pane import Lines
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -54,6 +55,7 @@ class ExperimentScreen(SteeringScreen):
 
     def on_mount(self) -> None:
         self.query_one("#diff").border_title = "1 diff"
+        self.query_one("#curve").border_title = "7 curve"
         self._arrange()
         self._pane().focus()
         self.session.listeners.append(self._changed)
@@ -135,7 +137,10 @@ class ExperimentScreen(SteeringScreen):
         width = self.size.width
         champions = self.session.model.view.champions if self.session.model.view else {}
         champion = champions.get(detail.task) == detail.experiment
-        lines = experiment_text.banner_lines(row, detail, self.shown_question, champion, width - 2)
+        similar = evidence_text.similar_vetoes(detail, self.session.model.rows.values())
+        lines = experiment_text.banner_lines(
+            row, detail, self.shown_question, champion, width - 2, len(similar)
+        )
         self._banner_height = len(lines)
         self._arrange()
         self.query_one("#banner", Bar).show(lines)
@@ -144,10 +149,18 @@ class ExperimentScreen(SteeringScreen):
         estimated = self.session.model.estimated
         builders = {
             "speed": lambda w: experiment_text.speed_lines(detail, w),
-            "checks": lambda w: check_lines(detail, w),
+            "checks": lambda w: [*evidence_text.matrix_lines(detail, w), *check_lines(detail, w)],
             "trials": lambda w: experiment_text.trial_lines(detail, w, estimated),
-            "launches": lambda _: experiment_text.launch_lines(detail, estimated),
-            "story": lambda w: experiment_text.story_lines(detail, row, w),
+            "launches": lambda w: [
+                *experiment_text.launch_lines(detail, estimated),
+                Text(),
+                *evidence_text.census_lines(detail, w),
+            ],
+            "story": lambda w: [
+                *evidence_text.verdict_lines(detail, w),
+                *evidence_text.similar_lines(similar, w),
+                *experiment_text.story_lines(detail, row, w),
+            ],
         }
         if self.section in builders:
             pane = self.query_one("#section", Lines)
@@ -165,7 +178,7 @@ class ExperimentScreen(SteeringScreen):
         shown = curves(speed, workloads, pane.axis, pane.unit) if speed else ()
         pane.show(
             shown,
-            estimated=speed is None or speed.kind != "measured",
+            estimated=speed is not None and speed.kind != "measured",
             rate=rate_unit(speed) if speed else "",
         )
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kernel_lab.engine.errors import LabError
-from kernel_lab.tui import bindings, theme
+from kernel_lab.tui import bindings, fmt, theme
 from kernel_lab.tui.actions import Situation
 from kernel_lab.tui.output import PERSON
 from kernel_lab.tui.screens.base import PlaceScreen
 from kernel_lab.tui.sources import LabSource, recordings
-from kernel_lab.tui.text import wrapped
+from kernel_lab.tui.text import one_line, wrapped
 from kernel_lab.tui.widgets.bars import Bar, KeyBar
 from kernel_lab.tui.widgets.lab_list import LabList, LabRow
 from kernel_lab.tui.widgets.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
+
+if TYPE_CHECKING:
+    from kernel_lab.tui.doctor import Finding
 
 READY = "Labs run here without a GPU: kernels are really compiled and checked, speeds are estimated."
 
@@ -136,6 +141,94 @@ class LabsScreen(PlaceScreen):
 
         self.app.push_screen(StartScreen(), made)
 
+    def do_doctor(self) -> None:
+        from kernel_lab.tui.screens.dialogs import TextDialog
+
+        async def looking() -> None:
+            self.tell("looking at this machine ...")
+            found = await asyncio.to_thread(_findings)
+            self.app.push_screen(TextDialog("Doctor", lambda width: finding_lines(found, width)))
+
+        self.run_worker(looking(), group="doctor", exclusive=True, exit_on_error=False)
+
+    def do_rename_lab(self) -> None:
+        from kernel_lab.tui.screens.dialogs import LineDialog
+
+        path = self._lab_path()
+        if path is None:
+            return
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self._manage(lambda manage: f"it is {manage.rename_lab(path, name).name} now")
+
+        dialog = LineDialog(f"Rename {path.name} to", "a new name", typed=self.lab_app.guard.typed)
+        self.app.push_screen(dialog, chosen)
+
+    def do_prune_lab(self) -> None:
+        from kernel_lab.tui.screens.dialogs import Choice, ChoiceDialog
+
+        path = self._lab_path()
+        if path is None:
+            return
+
+        def pruned(manage: Any) -> str:
+            count, freed = manage.prune_lab(path)
+            return f"{count} experiments pruned, {fmt.scale_size(freed)} freed"
+
+        def chosen(key: str | None) -> None:
+            if key == "p":
+                self._manage(pruned)
+
+        choices = [
+            Choice("p", "prune", "logs and compiled files of what was not kept; numbers and texts stay"),
+            Choice("c", "cancel"),
+        ]
+        self.app.push_screen(ChoiceDialog(f"Prune the artefacts of {path.name}?", choices), chosen)
+
+    def do_delete_lab(self) -> None:
+        from kernel_lab.tui.screens.dialogs import LineDialog
+
+        path = self._lab_path()
+        if path is None:
+            return
+
+        def chosen(name: str | None) -> None:
+            if name is None:
+                return
+            if name != path.name:
+                self.tell(f"{name!r} is not its name: nothing was deleted", "warning")
+                return
+
+            def deleted(manage: Any) -> str:
+                manage.delete_lab(path)
+                return f"{path.name} is deleted"
+
+            self._manage(deleted)
+
+        title = f"Delete {path.name} for ever? Type its name"
+        self.app.push_screen(LineDialog(title, path.name, typed=self.lab_app.guard.typed), chosen)
+
+    def _lab_path(self) -> Path | None:
+        row = self.query_one(LabList).selected
+        return row.lab.path if row is not None and row.lab is not None else None
+
+    def _manage(self, work: Callable[[Any], str]) -> None:
+        """Do something to a whole lab off the event loop, say what came of it, and look again."""
+
+        async def managing() -> None:
+            from kernel_lab.engine import lab_manage
+
+            try:
+                said = await asyncio.to_thread(work, lab_manage)
+            except LabError as error:
+                self.tell(str(error), "error")
+                return
+            self.tell(said)
+            await self._look()
+
+        self.run_worker(managing(), group="manage", exclusive=True, exit_on_error=False)
+
     def do_back(self) -> None:
         self.tell("this is the first screen: q leaves")
 
@@ -145,6 +238,28 @@ def _labs_and_recordings() -> list[LabRow]:
 
     rows = [LabRow(lab=lab) for lab in list_labs()]
     return rows + [LabRow(recording=recording) for recording in recordings()]
+
+
+def _findings() -> list[Finding]:
+    from kernel_lab.tui import doctor
+
+    return list(doctor.findings(ask_host=False))
+
+
+def finding_lines(found: Sequence[Finding], width: int) -> list[Text]:
+    """What the doctor found, each with its remedy below it."""
+    styles = {"ok": theme.GOOD, "note": theme.LABEL, "warning": theme.WARN, "missing": theme.BAD}
+    lines: list[Text] = []
+    for finding in found:
+        parts = wrapped(one_line(finding.detail), max(16, width - 23)) or [""]
+        line = Text.styled(f"{finding.state:<8} ", styles[finding.state])
+        lines.append(line.append(f"{finding.name:<13} ", theme.BOLD).append(parts[0], theme.PLAIN))
+        lines += [Text(" " * 23 + part) for part in parts[1:]]
+        for part in wrapped(finding.remedy, max(16, width - 25)) if finding.remedy else ():
+            lines.append(Text.styled(" " * 23 + part, theme.WARN))
+    ready = all(finding.state != "missing" for finding in found)
+    words = "labs run here" if ready else "mend what is missing; recordings can be watched without it"
+    return [*lines, Text(), Text.styled(words, theme.GOOD if ready else theme.BAD)]
 
 
 def missing_here() -> str:

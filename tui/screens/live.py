@@ -442,6 +442,9 @@ class ReplayScreen(LiveScreen, inherit_bindings=False):
             return
         self.later(self.session.replay(lambda reader: reader.seek_experiment(experiment), moved=True))
 
+    def do_follow(self) -> None:
+        self.later(self.session.replay(lambda reader: reader.seek(reader.length), moved=True))
+
     def do_previous(self) -> None:
         self._seek((self.session.model.newest or 1) - 1)
 

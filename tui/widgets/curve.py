@@ -47,7 +47,7 @@ class CurveView(Plotted):
 
     @property
     def _unit_word(self) -> str:
-        return {"ratio": "× faster than", "time": "us", "rate": self._rate_unit or "rate"}[self.unit]
+        return {"ratio": "× each baseline", "time": "us", "rate": self._rate_unit or "rate"}[self.unit]
 
     def draw(self, width: int, height: int) -> list[Text]:
         kind = "estimated " if self._estimated else ""
