@@ -64,7 +64,9 @@ def test_the_page_tells_scores_shapes_changes_decisions_and_receipts(lab: FakeLa
     lab.gates(number, "lint", "screen", "quick")
     lab.judge(number, "gqa_decode", 1.25)
     lab.finish(number, "keep")
-    lab.write(e.StatusRevised(1, "vetoed", "you", "it smells", "cheat"))
+    held = lab.begin("gqa_prefill")
+    lab.finish(held, "held", Reason("speed", "floor", "faster than the card can be"))
+    lab.write(e.StatusRevised(held, "vetoed", "you", "it smells", "cheat"))
     page = reported(lab)
     for words in (
         f"decode #{number}: 1.25× seed",
@@ -73,6 +75,7 @@ def test_the_page_tells_scores_shapes_changes_decisions_and_receipts(lab: FakeLa
         "+2 -2 lines",
         f"# variant {number}",
         "idea 1 (next) by you: use exp2",
+        "held: faster than the card can be",
         "vetoed by you: it smells",
         "champion of decode after #1",
         "as of 2026-",
