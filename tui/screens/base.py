@@ -47,6 +47,11 @@ class PlaceScreen(TellsFailures[None]):
         raise NotImplementedError
 
     @property
+    def stands(self) -> bool:
+        """Whether its panes are there: while a screen is taken down, they go before it does."""
+        return bool(self.query(KeyBar))
+
+    @property
     def in_text_box(self) -> bool:
         """Whether letters are text now. Asked by a mark, so that a place without boxes need not load one."""
         return bool(getattr(self.focused, "takes_text", False))

@@ -132,7 +132,7 @@ class ExperimentScreen(SteeringScreen):
 
     def _draw(self) -> None:
         detail, row = self._detail, self._row
-        if detail is None:
+        if detail is None or not self.stands:
             return
         width = self.size.width
         champions = self.session.model.view.champions if self.session.model.view else {}
@@ -187,7 +187,7 @@ class ExperimentScreen(SteeringScreen):
         if wanted == self._diff_of:
             return
         diff, heading = await self.session.diff(detail, self.base)
-        if self._detail is detail:
+        if self._detail is detail and self.stands:
             self._diff_of = wanted
             self.query_one(DiffView).show_diff(diff, heading, (self.experiment, self.base))
 

@@ -203,7 +203,7 @@ class LiveScreen(SteeringScreen):
         return model.detail if model.proposing is None else None
 
     def _changed(self, parts: frozenset[Part], experiments: frozenset[int]) -> None:
-        if self.app.screen is not self:
+        if self.app.screen is not self or not self.stands:
             return
         model = self.session.model
         history = self.query_one(History)
