@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from kernel_lab.engine.bottleneck import bottlenecks, describe
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.events import (
@@ -17,8 +18,6 @@ from kernel_lab.engine.events import (
     Decided,
     GateFinished,
     IdeaSaid,
-    Screened,
-    SpeedJudged,
     Spent,
     StatusRevised,
 )
@@ -27,7 +26,8 @@ from kernel_lab.engine.judge.cases import frozen_seed
 from kernel_lab.engine.judge.judge import GateResult, Judge
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.ledger.views import ExperimentRow, Spending
-from kernel_lab.engine.proposers.base import Finding, Heard
+from kernel_lab.engine.proposers.base import ChampionFacts, Finding, Heard
+from kernel_lab.engine.requests import recorded_facts
 
 TRIALS_SHOWN = 12
 OUTPUT_SHOWN = 3_000
@@ -69,7 +69,11 @@ class LabBench:
         if not gate.passed:
             return Finding(False, _turned(gate))
         speed = self.judge.speed(screening, {"champion": self.champion_us})
-        return Finding(True, "\n".join([*_launch_lines(screening.launches), *_speed_lines(speed)]))
+        facts = ChampionFacts(
+            screening.launches, speed, screening.parts, screening.flops, screening.moved_bytes
+        )
+        limits = describe(bottlenecks(facts, self.judge.workloads))
+        return Finding(True, "\n".join([*_launch_lines(screening.launches), *_speed_lines(speed), limits]))
 
     async def check(self, source: str) -> Finding:
         """A few cases of correctness, as before a person sees a proposal."""
@@ -95,15 +99,12 @@ class LabBench:
 
     def profile(self) -> str:
         """What limits the champion, by workload, and what its kernels take."""
-        launches: Sequence[Launch] = ()
-        speed: Speed | None = None
-        for record in self.ledger.records(experiment=self.champion):
-            if isinstance(record.event, Screened):
-                launches = record.event.launches
-            elif isinstance(record.event, SpeedJudged):
-                speed = record.event.speed
-        lines = [f"Champion #{self.champion}.", *_launch_lines(launches)]
-        return "\n".join([*lines, *(_speed_lines(speed) if speed is not None else ["No speed is known."])])
+        facts = recorded_facts(self.ledger, self._row(self.champion))
+        lines = [f"Champion #{self.champion}.", *_launch_lines(facts.launches)]
+        if facts.speed is None:
+            return "\n".join([*lines, "No speed is known."])
+        limits = describe(bottlenecks(facts, self.judge.workloads))
+        return "\n".join([*lines, *_speed_lines(facts.speed), limits])
 
     def experiment(self, number: int) -> str:
         """Everything known about an earlier experiment."""

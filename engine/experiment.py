@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from kernel_lab.engine import lineage
 from kernel_lab.engine.candidate import Candidate
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, ProposerError
@@ -405,18 +406,35 @@ class Experiment:
             self.steps.record(GateFinished(self.id, gate, passed, asked, reasons, {}, 0.0, sha))
 
     def _finish(self, status: str, reasons: tuple[Reason, ...], source_sha: str | None) -> ExperimentFinished:
+        task = self.judge.task.name
+        previous = self.steps.ledger.champions().get(task, self.champion.experiment)
+        if status == "keep":
+            status, reasons = self._still_a_win(previous, reasons)
         finished = ExperimentFinished(self.id, status, reasons, source_sha)
         events: list[Event] = [finished]
         if status == "keep":
-            task = self.judge.task.name
             why = reasons[0].detail if reasons else ""
-            events.append(ChampionChanged(task, self.id, self.champion.experiment, why))
+            events.append(ChampionChanged(task, self.id, previous, why))
         if status == "held" and source_sha:
             events.append(
                 ApprovalRequested(self.id, "hold", source_sha, reasons[0].detail if reasons else "")
             )
         self.steps.record(*events)
         return finished
+
+    def _still_a_win(self, champion: int, reasons: tuple[Reason, ...]) -> tuple[str, tuple[Reason, ...]]:
+        """What a win is where people vetoed what it is built on, or kept another champion, meanwhile."""
+        ledger = self.steps.ledger
+        vetoed = lineage.vetoed_ancestor(ledger, self.id)
+        if vetoed is not None:
+            why = vetoed.reasons[-1].detail if vetoed.reasons else ""
+            return "held", (Reason("person", "veto", f"built on #{vetoed.id}, which was vetoed: {why}"),)
+        if champion != self.champion.experiment:
+            ratio = lineage.faster_than(ledger, self.id, champion)
+            if ratio is not None and ratio <= 1.0:
+                detail = f"the champion is #{champion} now, and this is {ratio:.3f} × as fast"
+                return "discard", (Reason("speed", "moved", detail),)
+        return "keep", reasons
 
     def _source(self, sha: str) -> str:
         return self.steps.ledger.blob(sha).decode()

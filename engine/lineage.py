@@ -127,6 +127,16 @@ def keep(ledger: Views, experiment: int, by: str, why: str) -> list[Event]:
     ]
 
 
+def vetoed_ancestor(ledger: Views, experiment: int) -> ExperimentRow | None:
+    """The nearest experiment that this one was built on and that a person vetoed; None if there is none."""
+    row = ledger.experiment(experiment)
+    while row is not None and row.parent is not None:
+        row = ledger.experiment(row.parent)
+        if row is not None and row.status == "vetoed":
+            return row
+    return None
+
+
 def faster_than(ledger: Views, experiment: int, champion: int) -> float | None:
     """Champion's time / experiment's time over the workloads both were judged on; None if there are none."""
     mine, theirs = ledger.speed(experiment), ledger.speed(champion)

@@ -119,24 +119,7 @@ class Requests:
 
     def facts(self, row: ExperimentRow) -> ChampionFacts:
         """What was recorded about an experiment's candidate."""
-        launches: tuple[Launch, ...] = ()
-        screened: dict[str, Any] = {}
-        for record in self.ledger.records(experiment=row.id):
-            event = record.event
-            if isinstance(event, Screened) and event.source_sha == row.source_sha:
-                launches = event.launches
-            if isinstance(event, GateFinished) and event.gate == "screen":
-                screened = event.facts if event.source_sha == row.source_sha else screened
-        speed = self.ledger.speed(row.id)
-        measured = speed is not None and speed.kind == "measured"
-        return ChampionFacts(
-            launches=launches,
-            speed=speed,
-            parts=dict(screened.get("parts") or {}),
-            flops=dict(screened.get("flops") or {}),
-            moved_bytes=dict(screened.get("moved_bytes") or {}),
-            roofs=dict(self.ledger.view().environment.get("roofs") or {}) if measured else {},
-        )
+        return recorded_facts(self.ledger, row)
 
     def history(self, task: TaskSpec, exclude: int | None = None) -> list[PastExperiment]:
         """The task's experiments, oldest first."""
@@ -178,3 +161,25 @@ class Requests:
             source = self.ledger.blob(source_sha).decode()
             known = self._canonicals[source_sha] = parse(source, entry).canonical_sha
         return known
+
+
+def recorded_facts(ledger: Ledger, row: ExperimentRow) -> ChampionFacts:
+    """What was recorded about an experiment's candidate as it stands: compiled kernels, times, ceilings."""
+    launches: tuple[Launch, ...] = ()
+    screened: dict[str, Any] = {}
+    for record in ledger.records(experiment=row.id):
+        event = record.event
+        if isinstance(event, Screened) and event.source_sha == row.source_sha:
+            launches = event.launches
+        if isinstance(event, GateFinished) and event.gate == "screen":
+            screened = event.facts if event.source_sha == row.source_sha else screened
+    speed = ledger.speed(row.id)
+    measured = speed is not None and speed.kind == "measured"
+    return ChampionFacts(
+        launches=launches,
+        speed=speed,
+        parts=dict(screened.get("parts") or {}),
+        flops=dict(screened.get("flops") or {}),
+        moved_bytes=dict(screened.get("moved_bytes") or {}),
+        roofs=dict(ledger.view().environment.get("roofs") or {}) if measured else {},
+    )

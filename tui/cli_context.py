@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 def context(options: argparse.Namespace) -> int:
     """Print the context of the next proposal."""
-    from kernel_lab.engine.proposers.agent.context import DEFAULT_TOKEN_BUDGET, build_context
+    from kernel_lab.engine.proposers.agent.context import build_context
+    from kernel_lab.engine.proposers.agent.settings import AgentSettings
 
     with reading(options) as lab:
         request = next_request(lab, options.task)
-    found = build_context(request, token_budget=options.tokens or DEFAULT_TOKEN_BUDGET)
+        tokens = options.tokens or AgentSettings.of(lab.config).context_tokens
+    found = build_context(request, token_budget=tokens)
     if options.json:
         output.print_json(
             {

@@ -220,7 +220,9 @@ def _add_reading(command: Command) -> None:
     limits.add_argument("--model", metavar="M", help="model whose shapes count for FILE")
     context = command("context", "cli_context:context", "what an agent would be shown next", lab=True)
     context.add_argument("--task", metavar="T", help="the operator (default: the one whose turn it is)")
-    context.add_argument("--tokens", metavar="N", type=whole(1), help="budget of tokens (default: 60000)")
+    context.add_argument(
+        "--tokens", metavar="N", type=whole(1), help="budget of tokens (default: that of the lab)"
+    )
 
 
 def _add_steering(command: Command) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.candidate import parse
-from kernel_lab.engine.events import IdeaSaid, IdeaUsed, Notice, PlateauReached
+from kernel_lab.engine.events import IdeaSaid, IdeaUsed, Notice, PlateauReached, StatusRevised
 from kernel_lab.engine.facts import Prediction
 from kernel_lab.engine.lab import Lab, open_lab, write_config
 from kernel_lab.engine.proposers.agent.context import build_context
 from kernel_lab.engine.proposers.base import Exhausted, Proposal, ProposalRequest, Say
 from kernel_lab.engine.proposers.scripted import Scripted
 from kernel_lab.engine.session import Reader
+from kernel_lab.tui.cli import main
 from test_loop import TASK, Script, answering, make_lab, make_loop, run, statuses
 
 
@@ -105,52 +108,54 @@ def test_an_idea_from_the_champion_does_not_keep_a_loop_going_that_has_nothing_t
 def test_what_is_said_while_a_proposal_streams_is_in_the_next_request_and_seen_elsewhere_within_a_second(
     tmp_path: Path,
 ) -> None:
-    lab = make_lab(tmp_path / "lab", budget=2)
+    """An idea while #2 streams, and a veto of #2 while #3 does, which is built on it."""
+    lab = make_lab(tmp_path / "lab", budget=3)
+    said = {
+        2: c.Say('swap "operands" <b>\n  exactly so'),
+        3: c.Veto(2, "reads <too> far,\n  I think", "bug"),
+    }
     asked: list[ProposalRequest] = []
+    sent: dict[int, float] = {}
+    seen: dict[type, tuple[float, Any]] = {}
 
-    proposing = asyncio.Event()
-
-    class Recording(Scripted):
+    class Interrupted(Scripted):
         async def propose(self, request: ProposalRequest, say: Say) -> Any:
             asked.append(request)
-            asyncio.get_running_loop().call_later(0.3, proposing.set)
+            if request.experiment in said:
+                asyncio.get_running_loop().call_later(0.3, interrupt, request.experiment)
             return await super().propose(request, say)
 
-    slow = {"text": ["thinking"] * 5, "delay_s": 0.15, "ideas": True}
-    proposer = Recording(
-        [{"config": {"*": {"SKIP": True}}, **slow}, {"config": {"*": {"EXP2": True}}, **slow}]
-    )
-    seen: dict[str, float] = {}
-    with closing(Reader(lab.path)) as terminal:
+    def interrupt(experiment: int) -> None:
+        assert "thinking" in str(lab.ledger.now()["text"])
+        lab.ledger.send(said[experiment], "another terminal")
+        sent[experiment] = time.monotonic()
 
-        def say() -> None:
-            lab.ledger.send(c.Say('swap "operands" <b>\n  exactly so'), "another terminal")
-            seen["sent"] = time.monotonic()
+    slow = {"text": ["thinking"] * 4, "delay_s": 0.15, "ideas": True}
+    steps = [{"config": {"*": {switch: True}}, **slow} for switch in ("SKIP", "TWO_LOOPS", "EXP2")]
 
-        loop = make_loop(lab, proposer)  # type: ignore[arg-type]
-
-        async def watch() -> None:
-            while len(seen) < 3:
+    async def go() -> None:
+        running = asyncio.create_task(make_loop(lab, Interrupted(steps)).run())  # type: ignore[arg-type]
+        with closing(Reader(lab.path)) as terminal:
+            while not running.done():
                 for record in terminal.poll():
-                    if isinstance(record.event, IdeaSaid):
-                        seen["said"] = time.monotonic()
-                    if isinstance(record.event, IdeaUsed):
-                        seen["used"] = record.event.experiment
+                    seen.setdefault(type(record.event), (time.monotonic(), record.event))
                 await asyncio.sleep(0.02)
+        running.result()
 
-        async def go() -> None:
-            running, watching = asyncio.create_task(loop.run()), asyncio.create_task(watch())
-            await proposing.wait()
-            say()
-            await asyncio.gather(running, watching)
-
-        asyncio.run(go())
-    assert asked[0].ideas == ()
-    assert [idea.text for idea in asked[1].ideas] == ['swap "operands" <b>\n  exactly so']
-    assert 'swap "operands" <b>\n  exactly so' in build_context(asked[1], token_budget=99_999).changing
+    asyncio.run(go())
+    assert [[idea.text for idea in request.ideas] for request in asked] == [[], [said[2].text], []]  # type: ignore[union-attr]
+    contexts = [build_context(request, token_budget=99_999).changing for request in asked]
+    assert 'swap "operands" <b>\n  exactly so' in contexts[1]
+    assert "reads <too> far,\n  I think" in contexts[2]
     assert lab.ledger.ideas()[0].used_by == (3,)
-    assert seen["used"] == 3
-    assert seen["said"] - seen["sent"] < 1.0
+    assert seen[IdeaUsed][1] == IdeaUsed(1, 3)
+    assert seen[IdeaSaid][0] - sent[2] < 1.0
+    assert seen[StatusRevised][0] - sent[3] < 1.0
+    assert statuses(lab.ledger) == ["seed", "vetoed", "held", "keep"]
+    assert (
+        lab.ledger.experiments()[2].reasons[0].detail.startswith("built on #2, which was vetoed: reads <too>")
+    )
+    assert (lab.ledger.champion_line(TASK), asked[2].champion.id) == ([1, 4], 1)
 
 
 def test_the_reasons_of_a_veto_and_a_reject_are_in_the_next_request_verbatim(tmp_path: Path) -> None:
@@ -256,3 +261,26 @@ def test_a_veto_leaves_a_later_champion_that_was_not_built_on_it(tmp_path: Path)
     assert lab.ledger.champion_line(TASK) == [1, 3]
     assert statuses(lab.ledger) == ["seed", "vetoed", "keep"]
     lab.ledger.verify()
+
+
+def test_the_context_command_prints_what_the_next_request_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = make_lab(tmp_path / "lab", budget=2)
+    run(lab, Script([{"SKIP": True}, {"DESCRIPTORS": True}]))
+    obey(lab, c.Say("fold <the> scale", "from", 1), c.Say("for all", "always"))
+    lab.close()
+    assert main(["context", "--lab", str(lab.path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert main(["context", "--lab", str(lab.path)]) == 0
+    plain = capsys.readouterr()
+    lab = _resumed(open_lab(lab.path), budget=3)
+    script = Script([{}, {}, {"EXP2": True}])
+    run(lab, script)
+    real = build_context(script.requests[0], token_budget=printed["token_budget"])
+    assert (printed["prefix"], printed["changing"]) == (real.prefix, real.changing)
+    assert (printed["task"], printed["experiment"]) == (TASK, 4)
+    assert "fold <the> scale" in plain.out
+    assert "tokens of 40,000" in plain.err
+    assert main(["context", "--lab", str(lab.path), "--tokens", "2000", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dropped"][0] == "Model shortened"

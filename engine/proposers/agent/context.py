@@ -23,8 +23,6 @@ STABLE_SHARE = 0.6
 """The largest part of the budget for the stable sections. They are cut to it whatever the rest holds, so that
 a longer ledger does not change their bytes."""
 
-DEFAULT_TOKEN_BUDGET = 60_000
-
 CANDIDATE_LIMIT = 200_000
 NOTES_LIMIT = 60_000
 
