@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kernel_lab.engine.errors import ProfileError, UsageError
-from kernel_lab.engine.ledger.views import ExperimentRow, LabView, provisional
+from kernel_lab.engine.ledger.views import ExperimentRow, LabView, Spending, provisional
 from kernel_lab.tui import output
 from kernel_lab.tui.cli_lab import reading
 
@@ -39,6 +40,7 @@ def results(options: argparse.Namespace) -> int:
                 "lab": path,
                 "device": device(view) or gpu,
                 "champions": view.champions,
+                "agents": {**asdict(view.spending), "tokens": view.spending.tokens},
                 "experiments": [_result(row) for row in rows],
                 **({"provisional": why} if (why := provisional(view.selftest)) else {}),
             }
@@ -117,6 +119,22 @@ def _print_results(path: Path, view: LabView, rows: list[ExperimentRow], asked: 
     print(output.table(headers, cells, right=(4, 5, 6)))
     for number, task in sorted(champions.items()):
         print(f"* champion of {task}: #{number}")
+    if view.spending.requests:
+        print(f"agents: {spending_words(view.spending)}")
+    for row in view.asked:
+        words = f"question {row.id} of an agent: {output.clean(row.text)}"
+        print(f"needs you: {words} → kernel-lab answer {row.id} …")
+
+
+def spending_words(spent: Spending) -> str:
+    """`9 requests, 30,000 tokens (12,000 from a cache, 800 thinking), 0.42 USD`."""
+    words = f"{spent.requests} requests, {spent.tokens:,} tokens ({spent.cached_tokens:,} from a cache, "
+    words += f"{spent.thinking_tokens:,} thinking), "
+    if spent.unpriced == spent.requests:
+        return f"{words}price unknown"
+    unknown = f" and {spent.unpriced} requests of unknown price" if spent.unpriced else ""
+    estimated = f"; {spent.incomplete} cut, their output estimated" if spent.incomplete else ""
+    return f"{words}{spent.usd:.2f} USD{unknown}{estimated}"
 
 
 def labs(options: argparse.Namespace) -> int:

@@ -149,7 +149,15 @@ def champion_words(model: LabModel, brief: int = 0) -> list[Text]:
 
 def _budget_word(model: LabModel) -> Text:
     budget = model.setting("budget")
-    return Text.styled(f"{model.done}/{budget} tried" if budget else f"{model.done} tried", theme.LABEL)
+    words = f"{model.done}/{budget} tried" if budget else f"{model.done} tried"
+    spent = model.view.spending if model.view is not None else None
+    if spent is not None and spent.requests:
+        usd, tokens = model.setting("usd"), model.setting("tokens")
+        if spent.unpriced < spent.requests:
+            words += f", {spent.usd:.2f}{f'/{usd:g}' if usd else ''} USD"
+        if tokens or spent.unpriced == spent.requests:
+            words += f", {spent.tokens:,}{f'/{tokens:,}' if tokens else ''} tokens"
+    return Text.styled(words, theme.LABEL)
 
 
 def card_word(model: LabModel) -> Text:
@@ -332,6 +340,12 @@ def queue_lines(
     ]
     view = model.view
     if view is not None and not replaying:
+        for row in view.asked:
+            line = Text.styled(f" #{row.experiment} ", theme.ALERT)
+            line.append("the agent asks (i answers) ", theme.WARN).append(
+                one_line(row.text, 200), theme.PLAIN
+            )
+            lines.insert(0, (None, line))
         for task, text in view.explored.items():
             words = f" {fmt.task_word(one_line(task, 20))}: {one_line(text, 300)}"
             lines.append((None, Text.styled(words, theme.WARN)))

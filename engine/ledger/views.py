@@ -194,6 +194,10 @@ class LabView:
     """Patterns that vetoes named, each with the experiment that was vetoed for it."""
     stopped: str | None = None
     """Why the engine last stopped on purpose; None while none did since the last start."""
+    asked: tuple[AskedRow, ...] = ()
+    """Questions of agents that wait for an answer."""
+    spending: Spending = Spending()
+    """What agents used so far."""
 
 
 def provisional(selftest: SelftestJudged | None) -> str:
@@ -409,6 +413,8 @@ class Views:
             remeasure=tuple(meta.get("remeasure", ())),
             veto_probes=tuple((number, text) for number, text in meta.get("veto_probes", ())),
             stopped=meta.get("stopped"),
+            asked=tuple(self.agent_questions()),
+            spending=self.spending(),
         )
 
 

@@ -25,7 +25,8 @@ def _json(answer: Any) -> Any:
 
 def test_results_json_is_the_contract(kernel_lab: KernelLab, recorded_lab: Path) -> None:
     found = _json(kernel_lab("results", "--json"))
-    assert list(found) == ["lab", "device", "champions", "experiments"]
+    assert list(found) == ["lab", "device", "champions", "agents", "experiments"]
+    assert found["agents"]["requests"] == found["agents"]["tokens"] == 0
     assert found["lab"] == str(recorded_lab)
     assert found["device"] == "rtx3060 (static)"
     assert found["champions"] == {"gqa_decode": 2}

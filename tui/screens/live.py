@@ -246,7 +246,10 @@ class LiveScreen(SteeringScreen):
         self.query_one(Queue).show_queue(queued)
         if self._box("checks").display:
             self.query_one("#checks", Lines).show(lambda w: live_text.check_lines(detail, w), subject)
-        self.query_one(IdeaBox).offer(model.newest)
+        box = self.query_one(IdeaBox)
+        box.offer(model.newest)
+        asked = model.view.asked if model.view is not None and not self.session.replaying else ()
+        box.wonder(asked[0].id if asked else None)
 
     def _draw_chart(self) -> None:
         model = self.session.model

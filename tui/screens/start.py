@@ -28,6 +28,11 @@ PROPOSERS = (
     ("manual: you write the candidates in your editor", "manual"),
     ("folder: judges the files that you drop into the lab", "folder"),
 )
+CAPS = (("1 USD", "1"), ("5 USD", "5"), ("20 USD", "20"), ("100 USD", "100"))
+AGENT_WORDS = {
+    "anthropic": "anthropic and search: a model writes, search settles",
+    "openai": "openai and search: a model writes, search settles",
+}
 MODES = (
     ("wins: asks before a win is kept", "wins"),
     ("ask: asks before anything is judged", "ask"),
@@ -44,11 +49,14 @@ class Offers:
     models: tuple[tuple[str, str], ...]
     gpu: str
     why: str
+    agents: tuple[tuple[str, str], ...] = ()
+    """Proposers whose key is at hand. They are offered, never chosen by default."""
 
 
 def offers() -> Offers:
     """Profiles of this machine; a profile that cannot be read is left out."""
     from kernel_lab.engine.profiles import list_gpus, list_models
+    from kernel_lab.engine.proposers.agent.keys import has_key
 
     device = choose_device(None, None)
     return Offers(
@@ -56,6 +64,11 @@ def offers() -> Offers:
         models=tuple((one_line(e.title, 50), e.name) for e in list_models() if e.problem is None),
         gpu=device.gpu.name,
         why=device.line,
+        agents=tuple(
+            (f"{words} (key: {source})", f"{service}+search")
+            for service, words in AGENT_WORDS.items()
+            if (source := has_key(service, None, None)) is not None
+        ),
     )
 
 
@@ -88,7 +101,8 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
             ("GPU", "gpu", found.gpus, found.gpu),
             ("Model", "model", found.models, DEFAULT_MODEL),
             ("Task", "task", TASKS, TASKS[0][1]),
-            ("Proposer", "proposer", PROPOSERS, "search"),
+            ("Proposer", "proposer", (*PROPOSERS, *found.agents), "search"),
+            *((("It may cost", "usd", CAPS, CAPS[1][1]),) if found.agents else ()),
             ("Who decides", "mode", MODES, "wins"),
             ("Stop after", "budget", BUDGETS, "0"),
         )
@@ -120,12 +134,29 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
 
     def on_select_changed(self, event: Select.Changed) -> None:
         event.stop()
-        if self._found is None or event.select.id not in ("start-gpu", "start-model"):
+        if self._found is None:
+            return
+        if event.select.id in ("start-proposer", "start-usd", "start-budget"):
+            self.run_worker(self._forecast(), exclusive=True, group="describe", exit_on_error=False)
+            return
+        if event.select.id not in ("start-gpu", "start-model"):
             return
         pair = (self._value("gpu"), self._value("model"))
         if pair != self._described:
             self._described = pair
             self.run_worker(self._describe(), exclusive=True, group="describe", exit_on_error=False)
+
+    async def _forecast(self) -> None:
+        """What an agent will cost and to whom everything goes, before the one Enter that agrees to it."""
+        proposer = self._value("proposer")
+        if not proposer.endswith("+search"):
+            self._say(self._found.why if self._found is not None else "")
+            return
+        budget = int(self._value("budget")) or None
+        try:
+            self._say(await asyncio.to_thread(agent_forecast, proposer, float(self._value("usd")), budget))
+        except LabError as error:
+            self._say(str(error), wrong=True)
 
     async def _describe(self) -> None:
         """What the chosen pair means: whether it can be measured here, whether the model is covered."""
@@ -150,15 +181,33 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
     async def _make(self) -> None:
         budget = int(self._value("budget"))
         values = (self._value("gpu"), self._value("model"), self._value("task"), self._value("proposer"))
+        usd = float(self._value("usd")) if values[3].endswith("+search") else None
         try:
-            path = await asyncio.to_thread(make_lab, *values, self._value("mode"), budget or None)
+            path = await asyncio.to_thread(make_lab, *values, self._value("mode"), budget or None, usd)
         except LabError as error:
             self._say(str(error), wrong=True)
             return
         self.dismiss(path)
 
 
-def make_lab(gpu: str, model: str, tasks: str, proposer: str, mode: str, budget: int | None) -> Path:
+def agent_forecast(proposer: str, usd: float, budget: int | None) -> str:
+    """The line that a person agrees to with the start. Raises UsageError."""
+    from kernel_lab.engine.proposers.agent.make import check_agent, outlook
+
+    config = LabConfig(gpu="auto", proposer=proposer, usd=usd, budget=budget)
+    check_agent(proposer, config)
+    return outlook(proposer, config)
+
+
+def make_lab(
+    gpu: str,
+    model: str,
+    tasks: str,
+    proposer: str,
+    mode: str,
+    budget: int | None,
+    usd: float | None = None,
+) -> Path:
     """A new lab in the usual place. Everything that could be wrong is looked at before its folder is made."""
     from kernel_lab.engine.tasks import load_task, workload_matrix
     from kernel_lab.tui import machine
@@ -176,7 +225,10 @@ def make_lab(gpu: str, model: str, tasks: str, proposer: str, mode: str, budget:
         proposer=proposer,
         mode=mode,
         budget=budget,
+        usd=usd,
     )
+    if usd is not None:
+        agent_forecast(proposer, usd, budget)
     with_lab = create_lab(new_lab_dir(config.gpu, config.model), config)
     with_lab.close()
     remember_lab(with_lab.path)

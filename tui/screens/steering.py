@@ -249,6 +249,11 @@ class SteeringScreen(PlaceScreen):
 
         self.send(c.Say(event.text, event.scope, event.from_experiment), noted)
 
+    def on_idea_box_answered(self, event: IdeaBox.Answered) -> None:
+        event.stop()
+        self.focus_main()
+        self.send(c.Answer(event.question, event.text))
+
     def offer_idea(self, text: str) -> None:
         """Search cannot read: the idea is recorded already, and here is what could carry it out now."""
         found = editor.agents_found()

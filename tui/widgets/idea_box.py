@@ -23,6 +23,8 @@ IDEA_LIMIT = 20_000
 SAID_KEPT = 50
 
 IdeaScope = Literal["next", "always", "from"]
+Scope = Literal["next", "always", "from", "answer"]
+"""Whom a text is for: an idea for proposals, or the answer to an agent that waits."""
 
 
 def pressed(key: str) -> str | None:
@@ -122,11 +124,20 @@ class IdeaBox(Horizontal):
             self.scope: IdeaScope = scope
             self.from_experiment = from_experiment
 
+    class Answered(Message):
+        """A text that answers an agent's question."""
+
+        def __init__(self, text: str, question: int) -> None:
+            super().__init__()
+            self.text = text
+            self.question = question
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.scope: IdeaScope = "next"
+        self.scope: Scope = "next"
         self.from_experiment: int | None = None
         self._shown: int | None = None
+        self._question: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Bar(id="idea-scope")
@@ -147,6 +158,17 @@ class IdeaBox(Horizontal):
                 self.scope = "next"
             self._draw_scope()
 
+    def wonder(self, question: int | None) -> None:
+        """The agent's question that waits for an answer: what is begun now is for it."""
+        if question == self._question:
+            return
+        self._question = question
+        if question is not None and not self.box.text:
+            self.scope = "answer"
+        elif question is None and self.scope == "answer":
+            self.scope = "next"
+        self._draw_scope()
+
     def begin(self, scope: IdeaScope | None = None) -> None:
         """Put the cursor into the box."""
         if scope == "from" and self._shown is not None:
@@ -156,7 +178,9 @@ class IdeaBox(Horizontal):
 
     def on_text_box_scope_asked(self, event: TextBox.ScopeAsked) -> None:
         event.stop()
-        order: list[IdeaScope] = ["next", "always"]
+        order: list[Scope] = ["next", "always"]
+        if self._question is not None:
+            order.insert(0, "answer")
         if self._shown is not None:
             order.append("from")
         self.scope = order[(order.index(self.scope) + 1) % len(order)] if self.scope in order else "next"
@@ -169,7 +193,10 @@ class IdeaBox(Horizontal):
         if not text:
             self.notify("nothing is written yet: esc leaves the box", severity="warning", markup=False)
             return
-        self.post_message(self.Said(text, self.scope, self.from_experiment))
+        if self.scope != "answer":
+            self.post_message(self.Said(text, self.scope, self.from_experiment))
+        elif self._question is not None:
+            self.post_message(self.Answered(text, self._question))
         self.box.clear_sent(text)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
@@ -181,5 +208,6 @@ class IdeaBox(Horizontal):
             self.post_message(TextBox.ScopeAsked())
 
     def _draw_scope(self) -> None:
-        word = f"from #{self.from_experiment}" if self.scope == "from" else self.scope
+        words = {"from": f"from #{self.from_experiment}", "answer": f"answer {self._question}"}
+        word = words.get(self.scope, self.scope)
         self.query_one("#idea-scope", Bar).show([Text.styled(f" {word:<10}>", theme.ACCENT)])
