@@ -17,6 +17,7 @@ from kernel_lab.engine.events import (
     Asked,
     Decided,
     GateFinished,
+    IdeaEdited,
     IdeaSaid,
     Spent,
     StatusRevised,
@@ -159,15 +160,19 @@ class LabBench:
         return event.text or None
 
     def heard(self) -> Sequence[Heard]:
-        """What people said since the request was made, each thing once."""
-        waiting = {idea.id for idea in self.ledger.ideas() if idea.waiting}
+        """What people said since the request was made, each thing once.
+
+        What is to start from another experiment is no news for a proposal that is under way: it waits.
+        """
+        waiting = {idea.id: idea for idea in self.ledger.ideas() if idea.waiting and idea.scope != "from"}
         heard: list[Heard] = []
         for record in self.ledger.records(after=self._heard_to):
             self._heard_to = record.seq
             match record.event:
-                case IdeaSaid(idea=idea, text=text, scope=scope, from_experiment=origin) if idea in waiting:
-                    aim = f"from #{origin}" if scope == "from" else f"for {scope}"
-                    heard.append(Heard(idea, f"idea {idea}, {aim}: {text}"))
+                case IdeaSaid(idea=idea, scope=scope) if idea in waiting:
+                    heard.append(Heard(idea, f"idea {idea}, for {scope}: {waiting[idea].text}"))
+                case IdeaEdited(idea=idea, text=text) if idea in waiting:
+                    heard.append(Heard(idea, f"idea {idea} says now: {text}"))
                 case StatusRevised(experiment=number, status=status, why=why):
                     heard.append(Heard(None, f"#{number} is {status}: {why}"))
                 case Decided(experiment=number, decision="reject", why=why):

@@ -161,6 +161,7 @@ class Control:
             case c.Approve():
                 return self._approve(command, by)
             case c.Reject():
+                _within_limit(command.why)
                 return self._reject(command, by)
             case c.Edit():
                 return self._edit(command, by)
@@ -169,6 +170,7 @@ class Control:
             case c.Keep():
                 return self._keep(command.experiment, by, "")
             case c.Veto():
+                _within_limit(command.why)
                 if command.category not in c.VETO_CATEGORIES:
                     raise UsageError(f"unknown category: use one of {', '.join(c.VETO_CATEGORIES)}")
                 return self._veto(command, by)
@@ -363,3 +365,9 @@ def _idea_text(text: str) -> str:
     if not said or len(said) > IDEA_LIMIT:
         raise UsageError(f"an idea has 1 to {IDEA_LIMIT} characters: say it in fewer words")
     return said
+
+
+def _within_limit(why: str) -> None:
+    """A reason is told to every later proposal: it may be as long as an idea."""
+    if len(why) > IDEA_LIMIT:
+        raise UsageError(f"a reason has at most {IDEA_LIMIT} characters: say it in fewer words")

@@ -137,6 +137,24 @@ def test_two_requests_in_a_row_share_every_byte_of_the_prefix() -> None:
         assert one.text.startswith(one.prefix)
 
 
+def test_the_latest_vetoes_stay_verbatim_whatever_the_budget() -> None:
+    long = "because " * 500
+    vetoes = tuple(
+        replace(
+            past(n, 1, "x", status="vetoed", ratio=1.2),
+            reasons=(Reason("person", "bug", f"why {n} {long}end"),),
+        )
+        for n in range(2, 12)
+    )
+    asked = replace(request(), history=(*request().history, *vetoes))
+    whole, least = build_context(asked, token_budget=LOTS), build_context(asked, token_budget=1)
+    for number in range(2, 12):
+        assert f"why {number} {long}end" in whole.text
+        assert (f"why {number} {long}end" in least.text) is (number >= 7)
+        assert f"why {number} because" in least.text
+    assert "Vetoes and rejects shortened" in least.dropped
+
+
 def test_a_small_budget_drops_in_the_stated_order_and_never_what_people_said() -> None:
     tried = tuple(past(n, 1, f"lever {n % 3}", ratio=0.9) for n in range(2, 60))
     asked = replace(request(), history=(*request().history, *tried), ideas=(idea(1, "swap the operands"),))

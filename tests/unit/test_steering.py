@@ -8,10 +8,11 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kernel_lab.engine import commands as c
+from kernel_lab.engine.bench import LabBench
 from kernel_lab.engine.candidate import parse
 from kernel_lab.engine.events import IdeaSaid, IdeaUsed, Notice, PlateauReached, StatusRevised
 from kernel_lab.engine.facts import Prediction
@@ -284,3 +285,32 @@ def test_the_context_command_prints_what_the_next_request_shows(
     assert "tokens of 40,000" in plain.err
     assert main(["context", "--lab", str(lab.path), "--tokens", "2000", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dropped"][0] == "Model shortened"
+
+
+def test_a_proposal_under_way_hears_new_and_changed_ideas_but_not_where_to_start_the_next(
+    tmp_path: Path,
+) -> None:
+    lab = make_lab(tmp_path / "lab", budget=1)
+    run(lab, Script([{"EXP2": True}]))
+    obey(lab, c.Say("before"))
+    control = make_loop(lab, Script([])).control
+    bench = LabBench(
+        lab.ledger, cast(Any, None), control, experiment=3, champion=2, champion_us={}, lab_seed=0
+    )
+    obey(
+        lab, c.Say("now"), c.Say("elsewhere", "from", 1), c.Say("gone"), c.Withdraw(4), c.EditIdea(1, "after")
+    )
+    assert [(heard.idea, heard.text) for heard in bench.heard()] == [
+        (2, "idea 2, for next: now"),
+        (1, "idea 1 says now: after"),
+    ]
+    assert bench.heard() == []
+
+
+def test_a_reason_as_long_as_a_book_is_refused(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", budget=1)
+    run(lab, Script([{"EXP2": True}]))
+    number = lab.ledger.send(c.Veto(2, "x" * 20_001), "person")
+    make_loop(lab, Script([])).control.obey(number, c.Veto(2, "x" * 20_001), "person")
+    assert (lab.ledger.command_result(number) or "").startswith("refused: a reason has at most 20000")
+    assert statuses(lab.ledger) == ["seed", "keep"]

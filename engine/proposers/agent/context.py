@@ -2,8 +2,8 @@
 
 The stable sections come first and are the same bytes from request to request while the facts are the same,
 so that a provider's cache holds them; what changes follows. The whole is kept under a budget of tokens by
-giving up, in the order of `ORDER_OF_DROPPING`, what is missed least. What people said, their vetoes, the
-rules and the champion's text are never given up.
+giving up, in the order of `ORDER_OF_DROPPING`, what is missed least. What people said, their latest vetoes,
+the rules and the champion's text are never given up.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ ORDER_OF_DROPPING = (
     "Predictions against results",
     "Ledger",
     "Champion's resources",
+    "Vetoes and rejects",
     "Model",
     "Card",
     "Task notes",
@@ -149,7 +150,7 @@ def _parts(request: ProposalRequest) -> list[_Part]:
         _Part("Ledger", False, digest.ledger(request)),
         _Part("Predictions against results", False, (digest.record(request), "")),
         _Part("What people said before", False, (digest.people_before(request), "")),
-        _Part("Vetoes and rejects", False, (digest.turned_down_by_people(request),)),
+        _Part("Vetoes and rejects", False, digest.turned_down_by_people(request)),
         _Part("What people say", False, (digest.people(request),)),
         _Part("Now", False, (digest.ask(request),)),
     ]

@@ -21,6 +21,8 @@ LATEST = 30
 REASON_CHARS = 300
 DIGEST_CHARS = 60_000
 PEOPLE_LATEST = 20
+ALWAYS_VERBATIM = 5
+"""The latest vetoes and rejects, whose reasons are never shortened."""
 LEVERS_SHOWN = 45
 KEPT_SHOWN = 12
 FAILURES_SHOWN = 12
@@ -33,7 +35,10 @@ def workloads(request: ProposalRequest) -> str:
     lines = [f"{request.gpu.title}, {request.model.title}. The score is the weighted geometric mean over:"]
     for w in request.workloads:
         shape = f"B {w['B']}, Hq {w['Hq']}, Hkv {w['Hkv']}, Sq {w['Sq']}, Sk {w['Sk']}, D {w['D']}"
-        lines.append(f"- {w['id']} (bucket {w['bucket']}, weight {w['weight']:.3f}): {shape}, {w['dtype']}")
+        causal = ", causal" if w.get("causal") else ""
+        ragged = f", lengths {min(w['seq_lens'])} to {max(w['seq_lens'])}" if w.get("seq_lens") else ""
+        what = f"{shape}, {w['dtype']}{causal}{ragged}"
+        lines.append(f"- {w['id']} (bucket {w['bucket']}, weight {w['weight']:.3f}): {what}")
     return "\n".join(lines)
 
 
@@ -124,16 +129,23 @@ def _record(one: scores.Record, word: str) -> str:
     )
 
 
-def turned_down_by_people(request: ProposalRequest) -> str:
-    """Vetoes and rejects with the reasons that people gave, verbatim, the latest last."""
-    lines = []
+def turned_down_by_people(request: ProposalRequest) -> tuple[str, ...]:
+    """Vetoes and rejects with the reasons that people gave, verbatim, the latest last; in the short form only
+    the latest are verbatim, and of older ones what fits a line."""
+    found = []
     for past in request.history:
         said = [reason for reason in past.reasons if reason.gate == "person" and reason.probe != "kill"]
         if past.status in ("vetoed", "rejected") and said:
             what = f"#{past.id} (lever {inline(past.lever, 60)}: {inline(past.description, 200)})"
             kind = f" as {said[-1].probe}" if past.status == "vetoed" and said[-1].probe != "other" else ""
-            lines.append(f"{what} was {past.status} by a person{kind}: {visible(said[-1].detail)}")
-    return "\n\n".join(lines[-PEOPLE_LATEST:])
+            found.append((f"{what} was {past.status} by a person{kind}:", said[-1].detail))
+    found = found[-PEOPLE_LATEST:]
+
+    def form(verbatim: int) -> str:
+        short = [f"{what} {inline(why, 200)}" for what, why in found[: max(0, len(found) - verbatim)]]
+        return "\n\n".join([*short, *(f"{what} {visible(why)}" for what, why in found[-verbatim:])])
+
+    return form(PEOPLE_LATEST), form(ALWAYS_VERBATIM)
 
 
 def people(request: ProposalRequest) -> str:
