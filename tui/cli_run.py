@@ -193,8 +193,9 @@ def _config(
 
 
 def _task_word(task: TaskSpec) -> str:
-    """How lab.toml names a task: by name if it is shipped, else by its folder."""
-    return task.name if task.name in shipped_tasks() else str(task.folder)
+    """How lab.toml names a task: by name if it is the shipped one, else by its folder."""
+    shipped = task.name in shipped_tasks() and load_task(task.name).folder == task.folder
+    return task.name if shipped else str(task.folder.absolute())
 
 
 def _tasks_of(path: str, tasks: list[TaskSpec], *, narrow: bool) -> list[TaskSpec]:

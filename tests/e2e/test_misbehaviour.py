@@ -225,6 +225,7 @@ async def test_no_door_of_the_sandbox_is_open(link: HostLink) -> None:
     await need(link)
     cache = link.log_path.parent.parent / "cache"
     source = misbehaving("escape").replace("TASK", str(TASK)).replace("CACHE", str(cache))
+    source = source.replace("FOLDER", str(cache.parent))
     result = await check(link, source, CASES[:1])
     assert result.outcome == "crash"
     assert result.detail.startswith("RuntimeError: open doors: [] (line")

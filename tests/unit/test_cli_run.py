@@ -291,3 +291,15 @@ def test_a_missing_package_names_what_to_install(
     assert answer.status == 2
     assert f"{package} is not installed" in answer.line and "pip install 'kernel-lab[gpu]'" in answer.line
     assert not (own_world / "xdg_data_home" / "kernel-lab").exists(), "nothing was made"
+
+
+def test_a_task_folder_with_a_shipped_name_stays_the_folder_that_was_named(tmp_path: Path) -> None:
+    import shutil
+
+    from kernel_lab.engine.tasks import load_task
+    from kernel_lab.tui.cli_run import _task_word
+
+    shipped = load_task("gqa_decode")
+    own = shutil.copytree(shipped.folder, tmp_path / "gqa_decode")
+    assert _task_word(load_task(own)) == str(own)
+    assert _task_word(shipped) == "gqa_decode"

@@ -19,7 +19,7 @@ def opens(action):
 
 DOORS = {
     "write beside the harness": lambda: open(os.path.join(os.path.dirname(os.__file__), "door"), "w"),
-    "write to /tmp": lambda: open("/tmp/kernel-lab-door", "w"),
+    "write to the temporary folder": lambda: open("FOLDER/door", "w"),
     "read the task": lambda: open("TASK/reference.py"),
     "read the cache": lambda: os.listdir("CACHE"),
     "read the home folder": lambda: os.listdir(os.path.expanduser("~root")),
