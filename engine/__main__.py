@@ -12,9 +12,15 @@ import functools
 import importlib.metadata
 import signal
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kernel_lab.engine import paths
+from kernel_lab.engine.cardguard import CardGuard
+from kernel_lab.engine.cardlock import CardLock
+from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.events import EngineStarted, EngineStopped
 from kernel_lab.engine.hostlink import HostLink
@@ -22,7 +28,7 @@ from kernel_lab.engine.judge.measured import MeasuredDevice
 from kernel_lab.engine.judge.static import StaticDevice
 from kernel_lab.engine.lab import LOG, EngineLock, Lab, bound_log, open_lab
 from kernel_lab.engine.loop import Loop
-from kernel_lab.engine.profiles import load_gpu, load_model
+from kernel_lab.engine.profiles import GpuProfile, load_gpu, load_model
 from kernel_lab.engine.proposers.base import make_proposer
 from kernel_lab.engine.proving import Proving, battery_judges
 from kernel_lab.engine.tasks import load_task
@@ -63,13 +69,20 @@ async def research(lab: Lab) -> EngineStopped:
     try:
         await host.start()
         device = (MeasuredDevice if config.device == "measured" else StaticDevice)(host, gpu)
-        environment = await device.environment()
-        lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
         loop = Loop(lab, device, gpu, model, tasks, proposer)
-        beside = functools.partial(battery_judges, device, model, config.python or sys.executable)
-        proving = Proving(lab.ledger, environment, beside, alone=device.kind == "measured")
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, loop.control.stop_now.set)
+        if isinstance(device, MeasuredDevice):
+            loop.guard = await hold_card(device, lab, loop.control)
+            if loop.control.ended:
+                stopped = EngineStopped("stop", "stopped while another lab measured on the card")
+                lab.ledger.append([stopped])
+                return stopped
+        environment = await device.environment()
+        loop.gpu = with_memory_of(gpu, environment)
+        lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
+        beside = functools.partial(battery_judges, device, model, config.python or sys.executable)
+        proving = Proving(lab.ledger, environment, beside, alone=device.kind == "measured")
         try:
             await proving.start()
             return await loop.run()
@@ -78,6 +91,28 @@ async def research(lab: Lab) -> EngineStopped:
     finally:
         tidying.cancel()
         await host.close()
+
+
+def with_memory_of(gpu: GpuProfile, environment: Mapping[str, Any]) -> GpuProfile:
+    """The profile with no more memory than this very card has: what is timed must fit into it."""
+    total = (environment.get("card") or {}).get("memory_total_bytes")
+    return replace(gpu, memory_bytes=min(gpu.memory_bytes, total)) if isinstance(total, int) else gpu
+
+
+async def hold_card(device: MeasuredDevice, lab: Lab, control: Control) -> CardGuard:
+    """The guard of this machine's card, which this lab now holds; commands are obeyed while it waits."""
+    facts = await device.card_facts(False)
+    lock = CardLock(str(facts.get("uuid")), f"lab {lab.name}")
+    guard = CardGuard(
+        device.card_facts, lock, lab.ledger.append, ended=lambda: control.ended, pause=control.pause_itself
+    )
+    serving = asyncio.create_task(control.serve())
+    try:
+        await guard.acquire()
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    return guard
 
 
 async def _keep_log_short(log: Path) -> None:

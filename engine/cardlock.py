@@ -20,6 +20,7 @@ from kernel_lab.engine.errors import CardBusy, EnvironmentProblem
 
 FOLDERS = ("/run/lock", "/var/lock", "/dev/shm")  # noqa: S108 (shared by all users, on purpose)
 HOLDER_BYTES = 4096
+_PREFIX = "kernel-lab-card-"
 
 
 def lock_folder() -> Path:
@@ -38,7 +39,7 @@ class CardLock:
     def __init__(self, uuid: str, who: str, folder: Path | None = None) -> None:
         """`who` tells people what runs: a lab's name, a command."""
         safe = re.sub(r"[^A-Za-z0-9-]", "_", uuid)[:80]
-        self.path = (folder or lock_folder()) / f"kernel-lab-card-{safe}.lock"
+        self.path = (folder or lock_folder()) / f"{_PREFIX}{safe}.lock"
         self._who = who
         self._file: int | None = None
 
@@ -98,6 +99,25 @@ class CardLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def held_cards(folder: Path | None = None) -> list[dict[str, Any]]:
+    """Cards that are measured on now: `card` (its UUID as the file's name has it), and `pid` and `who`."""
+    found = []
+    for path in sorted((folder or lock_folder()).glob(f"{_PREFIX}*.lock")):
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            card = path.name.removeprefix(_PREFIX).removesuffix(".lock")
+            lock = CardLock(card, "", path.parent)
+            found.append({"card": card, **lock.holder()})
+        finally:
+            os.close(file)
+    return found
 
 
 def holder_text(holder: dict[str, Any]) -> str:

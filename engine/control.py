@@ -124,6 +124,15 @@ class Control:
         """Whether somebody waits for the answer to this question."""
         return number in self._asked
 
+    @property
+    def ended(self) -> bool:
+        """Whether the engine is to stop: nothing new is begun."""
+        return bool(self.stopping) or self.stop_now.is_set()
+
+    def pause_itself(self) -> None:
+        """The loop pauses the lab; whoever calls it records why."""
+        self.paused = True
+
     async def runnable(self) -> None:
         """Wait while the lab is paused; returns at once if it is to stop."""
         while self.paused and not self.stopping:

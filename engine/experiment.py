@@ -53,6 +53,8 @@ from kernel_lab.engine.steps import Steps
 Proof = Literal["correctness", "integrity", "confirm"]
 PROOFS: tuple[Proof, ...] = ("correctness", "integrity", "confirm")
 
+ITSELF = "itself"
+"""The seed races against itself too: the offset between equal kernels on this card."""
 WORTH_MEASURING = 0.9
 """A candidate whose estimate is below this share of the champion's speed is not put on the card."""
 
@@ -140,7 +142,7 @@ class Experiment:
         for gate in PROOFS:
             await self._prove(gate, source)
         if self.judge.measured:
-            await self._race("speed", source, {}, screening)
+            await self._race("speed", source, {ITSELF: source}, screening)
         elif self.steps.find(SpeedJudged) is None:
             others = {"champion": screening.time_us, "seed": screening.time_us}
             self.steps.record(SpeedJudged(self.id, self.judge.speed(screening, others)))

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from kernel_lab.engine import again, artefacts, plateau
 from kernel_lab.engine.bench import LabBench
 from kernel_lab.engine.candidate import parse, read_candidate_file
+from kernel_lab.engine.cardguard import CardGuard
 from kernel_lab.engine.control import Control
 from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
 from kernel_lab.engine.events import (
@@ -35,9 +36,11 @@ from kernel_lab.engine.events import (
     SpaceExplored,
     type_name,
 )
-from kernel_lab.engine.experiment import Champion, Experiment, Turned
+from kernel_lab.engine.experiment import ITSELF, Champion, Experiment, Turned
 from kernel_lab.engine.facts import Prediction, Reason
 from kernel_lab.engine.judge.judge import Judge
+from kernel_lab.engine.judge.measured import MeasuredDevice
+from kernel_lab.engine.judge.race import threshold_for
 from kernel_lab.engine.judge.static import StaticDevice
 from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger import repo
@@ -81,6 +84,7 @@ class Loop:
         self.model = model
         self.tasks = dict(tasks)
         self.proposer = proposer
+        self.guard: CardGuard | None = None
         self.started_at = time.monotonic()
         self.exhausted: dict[str, str] = {}
         self._judges: dict[str, Judge] = {}
@@ -127,7 +131,7 @@ class Loop:
             await self.control.runnable()
             if self.control.stopping:
                 return self._stopped("stop", "by you")
-            if await self._again():
+            if not await self._card_ready() or await self._again():
                 continue
             self._say_plateau()
             ended = self._limit()
@@ -137,6 +141,15 @@ class Loop:
             given_up = await self._surviving(lambda task=task: self._seed_and_one(task))  # type: ignore[misc]
             if given_up is not None:
                 return self._stopped(given_up.why, given_up.text)
+
+    async def _card_ready(self) -> bool:
+        """Where a card is measured on: whether it is well, once no other program computes on it."""
+        if self.guard is None or not isinstance(self.device, MeasuredDevice):
+            return True
+        if self.device.unwell and not await self.guard.well():
+            return False
+        self.device.unwell = ""
+        return await self.guard.ready() and not self.control.ended
 
     async def _seed_and_one(self, task: TaskSpec) -> Ended | None:
         await self._seed(task)
@@ -202,6 +215,9 @@ class Loop:
         else:
             matrices = view.workloads
         self._judges = {name: Judge(self.device, task, matrices[name]) for name, task in self.tasks.items()}
+        for row in self.ledger.experiments():
+            if row.parent is None and row.task in self._judges:
+                self._judges[row.task].threshold = threshold_for(row.score.get(ITSELF))
 
     async def _seed(self, task: TaskSpec) -> None:
         """Judge the seed kernel of a task; it must pass, since everything is measured against it."""
@@ -241,6 +257,8 @@ class Loop:
             ExperimentFinished(number, "seed", tuple(experiment.holds), candidate.sha),
             ChampionChanged(task.name, number, None, "the seed"),
         )
+        seed = self.ledger.experiment(number)
+        judge.threshold = threshold_for(seed.score.get(ITSELF) if seed is not None else None)
         artefacts.write(self.lab, number)
         self._sync_repo()
 

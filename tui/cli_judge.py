@@ -118,6 +118,7 @@ async def _judge(task: TaskSpec, device: Device) -> AsyncIterator[Judge]:
 async def judges(tasks: Sequence[TaskSpec], device: Device) -> AsyncIterator[dict[str, Judge]]:
     """A judge for each task by its name, all with one host, which ends with them."""
     from kernel_lab.engine import paths
+    from kernel_lab.engine.cardlock import CardLock
     from kernel_lab.engine.hostlink import HostLink
     from kernel_lab.engine.judge.judge import Judge
     from kernel_lab.engine.judge.measured import MeasuredDevice
@@ -133,7 +134,13 @@ async def judges(tasks: Sequence[TaskSpec], device: Device) -> AsyncIterator[dic
         try:
             await host.start()
             beside = (MeasuredDevice if device.measured else StaticDevice)(host, device.gpu)
-            yield {task.name: Judge(beside, task, workloads[task.name]) for task in tasks}
+            found = {task.name: Judge(beside, task, workloads[task.name]) for task in tasks}
+            if not isinstance(beside, MeasuredDevice):
+                yield found
+                return
+            card = await beside.card_facts(False)
+            with CardLock(str(card.get("uuid")), "another kernel-lab command"):
+                yield found
         finally:
             await host.close()
 

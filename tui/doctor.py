@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kernel_lab.engine.cardlock import held_cards, holder_text
 from kernel_lab.engine.errors import LabError
 from kernel_lab.tui import machine, output
 
@@ -181,9 +182,11 @@ def gpu() -> Finding:
     if not found:
         return Finding("gpu", "note", "none found: labs judge statically, speeds are estimates")
     names = ", ".join(f"{card.name} ({card.memory_mib / 1024:.0f} GiB)" for card in found)
-    return Finding(
-        "gpu", "note", f"{names}, driver {found[0].driver}: this version judges statically all the same"
-    )
+    held = "; ".join(f"{card['card']} is measured by {holder_text(card)}" for card in held_cards())
+    about = f"{names}, driver {found[0].driver}"
+    if held:
+        return Finding("gpu", "note", f"{about}; {held}", "another lab waits until its end")
+    return Finding("gpu", "ok", f"{about}; no lab measures on it now")
 
 
 def terminal() -> Finding:

@@ -103,7 +103,12 @@ class Nvml:
             "power_w": None if power is None else power / 1000,
             "temperature_c": self._value("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             "throttle": throttles(bits or 0),
+            "process_count": self._process_count(),
         }
+
+    def _process_count(self) -> int | None:
+        running = self._value("nvmlDeviceGetComputeRunningProcesses")
+        return None if running is None else len(running)
 
     def _ask(self) -> dict[str, Any]:
         nvml = self._nvml

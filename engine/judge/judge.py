@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from kernel_lab.engine import fa2
@@ -19,7 +20,7 @@ from kernel_lab.engine.judge import verdict
 from kernel_lab.engine.judge.cases import frozen_seed, hidden_cases, in_dtypes, long_cases, seeded_cases
 from kernel_lab.engine.judge.lint import lint, lint_verdict
 from kernel_lab.engine.judge.measured import MeasuredDevice
-from kernel_lab.engine.judge.race import RaceScore, decide_measured
+from kernel_lab.engine.judge.race import THRESHOLD, RaceScore, decide_measured, disturbed
 from kernel_lab.engine.judge.static import Screening, StaticDevice
 from kernel_lab.engine.judge.veto_probe import VetoProbe, look
 from kernel_lab.engine.tasks import TaskSpec
@@ -65,6 +66,8 @@ class Judge:
         self.device = device
         self.task = task
         self.workloads = [dict(workload) for workload in workloads]
+        self.threshold = THRESHOLD
+        """What a measured win must surely be above: more on a card whose equal kernels differ."""
         self.veto_probes: tuple[VetoProbe, ...] = ()
         """What people named when they vetoed wins: no candidate may fit them."""
         self.fa2_us = {w["id"]: fa2.fa2_time_us(device.gpu, w) for w in self.workloads}
@@ -211,9 +214,12 @@ class Judge:
         champion = others.get("champion")
         same = [name for name, text in others.items() if name != "champion" and text == champion]
         contestants = {"candidate": source, **{n: text for n, text in others.items() if n not in same}}
-        settled = RaceScore.settled if "champion" in others else _enough
+        settled = partial(RaceScore.settled, threshold=self.threshold) if champion else _enough
         async with device.quiet:
             race = await device.race(self.task, contestants, self.workloads, seed, settled)
+            if disturbed(race.facts):
+                again = frozen_seed(seed, "disturbed")
+                race = await device.race(self.task, contestants, self.workloads, again, settled)
         status, reasons = verdict.judge_checks(gate, race.outcome, race.detail, race.checks)
         seconds = time.monotonic() - started
         kept = ("rounds", "clocks", "launches", "agree")
@@ -223,9 +229,12 @@ class Judge:
         speed = race.score.speed(screening.flops, screening.moved_bytes, device.roofs)
         for name in same:
             speed = renamed(speed, {"champion": ("champion", name)})
+        if disturbed(race.facts):
+            reasons = (Reason("speed", "other_program", "another program came to the card in both races"),)
+            return GateResult(gate, False, "held", reasons, race.checks, facts, seconds), speed
         if champion is None:
             return GateResult(gate, True, None, (), race.checks, facts, seconds), speed
-        decision = decide_measured(speed)
+        decision = decide_measured(speed, self.threshold)
         asked = None if decision.status == "keep" else decision.status
         return GateResult(gate, asked is None, asked, decision.reasons, race.checks, facts, seconds), speed
 

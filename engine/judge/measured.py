@@ -43,21 +43,37 @@ class MeasuredDevice(StaticDevice):
     check_device = "cuda"
     dtypes = ("fp16", "bf16")
 
+    unwell: str = ""
+    """What the host found wrong with the card after a bad end; whoever looks after the card empties it."""
+
     def __init__(self, host: HostLink, gpu: GpuProfile) -> None:
         super().__init__(host, gpu)
         self.roofs: dict[str, Any] = {}
 
+    async def card_facts(self, probe: bool) -> dict[str, Any]:
+        """What the card is and how it is now; `probe` also tries whether a new process can compute on it.
+
+        Raises EnvironmentProblem where no card answers.
+        """
+        card = await self.host.call("card", probe=probe)
+        if card.outcome != "ok":
+            raise EnvironmentProblem(f"{card.detail}: see `kernel-lab doctor`, or judge statically")
+        return card.facts
+
+    def _ended(self, facts: Mapping[str, Any]) -> None:
+        card = facts.get("card")
+        if isinstance(card, Mapping) and card.get("healthy") is False:
+            self.unwell = str(card.get("why") or "it did not come back after a candidate")
+
     async def environment(self) -> dict[str, Any]:
         """Versions, layers, the card as it is now, and its measured roofs."""
         hello = await self.host.call("hello")
-        card = await self.host.call("card")
-        if card.outcome != "ok":
-            raise EnvironmentProblem(f"{card.detail}: see `kernel-lab doctor`, or judge statically")
-        if not card.facts.get("healthy", True):
-            raise EnvironmentProblem(f"the card is not well ({card.facts.get('why')}): restart its driver")
+        card = await self.card_facts(True)
+        if not card.get("healthy", True):
+            raise EnvironmentProblem(f"the card is not well ({card.get('why')}): restart its driver")
         if not self.roofs:
             self.roofs = (await self.host.call("roofs", seconds=ROOF_SECONDS)).facts
-        return {**hello.facts, "device": self.gpu.title, "card": card.facts, "roofs": self.roofs}
+        return {**hello.facts, "device": self.gpu.title, "card": card, "roofs": self.roofs}
 
     async def race(
         self,
@@ -91,6 +107,7 @@ class MeasuredDevice(StaticDevice):
             seed=seed,
             rounds=ROUNDS,
         )
+        self._ended(result.facts)
         compared = result.facts.get("compared", {}).get("candidate", ())
         checks = tuple(build(Check, check) for check in compared)
         return Race(result.outcome, result.detail, score, checks, result.facts)

@@ -20,7 +20,9 @@ ALPHA = 0.001
 ALPHA_LOSS = 0.05
 """A loss needs less certainty: it costs a second look, not a false claim."""
 THRESHOLD = 1.005
-"""A keep must be faster than this, whatever the noise; the caller raises it for a card with an offset."""
+"""A keep must be faster than this, whatever the noise; see `threshold_for`."""
+OFFSETS = 3
+"""A card whose equal kernels differ by an offset is asked for at least so many times that offset."""
 CANDIDATE = "candidate"
 
 
@@ -102,6 +104,22 @@ class RaceScore:
             ci={other: sequence.interval() for other, sequence in compared.items()},
             per_workload=tuple(rows),
         )
+
+
+def disturbed(facts: Mapping[str, Any]) -> bool:
+    """Whether more processes computed on the card in some round than in the first: another program came."""
+    rounds = facts.get("rounds")
+    if not isinstance(rounds, Sequence):
+        return False
+    counts = [row["process_count"] for row in rounds if row.get("process_count") is not None]
+    return bool(counts) and max(counts) > counts[0]
+
+
+def threshold_for(itself: float | None) -> float:
+    """The threshold on a card where a kernel raced against itself came out at the ratio `itself`."""
+    if itself is None or not math.isfinite(itself) or itself <= 0:
+        return THRESHOLD
+    return max(THRESHOLD, math.exp(OFFSETS * abs(math.log(itself))))
 
 
 def decide_measured(speed: Speed, threshold: float = THRESHOLD) -> Decision:

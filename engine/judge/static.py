@@ -72,6 +72,9 @@ class StaticDevice:
         result = await self.host.call("hello")
         return {**result.facts, "device": f"{self.gpu.title} (static: estimated, not measured)"}
 
+    def _ended(self, facts: Mapping[str, Any]) -> None:
+        """A job on candidates ended with these facts: what they say of the card matters on one."""
+
     async def screen(self, task: TaskSpec, source: str, workloads: Sequence[Mapping[str, Any]]) -> Screening:
         """Compile for every workload and estimate each."""
         result = await self.host.call(
@@ -127,6 +130,7 @@ class StaticDevice:
             deadline_s=CHECK_DEADLINE_S,
             probes=probes,
         )
+        self._ended(result.facts)
         checks = tuple(build(Check, check) for check in result.facts.get("checks", ()))
         return Checking(result.outcome, result.detail, result.output, checks)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_the_figures_of_the_recording_are_what_it_holds() -> None:
         middle = sorted(found)[len(found) // 2]
         mean = sum(found) / len(found)
         spread = sum((log - mean) ** 2 for log in found)
-        neighbours = sum((a - mean) * (b - mean) for a, b in zip(found, found[1:], strict=False))
+        neighbours = sum((a - mean) * (b - mean) for a, b in itertools.pairwise(found))
         offsets.append(f"{middle * 100:.2f} %".replace("-", "−"))
         together.append(f"{neighbours / spread:.2f}")
     assert f"{offsets[0]} (prefill), {offsets[1]} (decode)" in PAGE

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ import pytest
 from fake_device import FakeDevice
 from kernel_lab.engine.facts import Check
 from kernel_lab.engine.judge.measured import MeasuredDevice, Race
-from kernel_lab.engine.judge.race import RaceScore, decide_measured
+from kernel_lab.engine.judge.race import RaceScore, decide_measured, disturbed, threshold_for
 from kernel_lab.engine.tasks import TaskSpec
-from test_loop import TASK, Script, make_lab, run, statuses
+from test_loop import TASK, Script, make_lab, make_loop, run, statuses
 
 WORKLOADS = [
     {"id": "short", "bucket": "short", "weight": 1.0, "task": TASK, "dtype": "bf16"},
@@ -124,8 +126,51 @@ def test_a_lab_on_a_card_keeps_what_two_races_agree_on(tmp_path: Path) -> None:
     assert row.ci["champion"][0] > 1.5
     assert row.score["seed"] == row.score["champion"]  # the champion was the seed: it raced once
     assert lab.ledger.view().device_kind == "measured"
-    assert device.raced == [["candidate"], ["candidate", "champion"], ["candidate", "champion"]]
+    assert device.raced == [["candidate", "itself"], ["candidate", "champion"], ["candidate", "champion"]]
     assert row.reasons[0].detail.startswith("measured ")
+
+
+@pytest.mark.parametrize(
+    ("itself", "threshold"),
+    [(None, 1.005), (1.0, 1.005), (1.0016, 1.005), (1.002, 1.002**3), (1 / 1.01, 1.01**3), (math.nan, 1.005)],
+)
+def test_a_card_whose_equal_kernels_differ_asks_for_more(itself: float | None, threshold: float) -> None:
+    assert threshold_for(itself) == pytest.approx(threshold)
+
+
+def test_the_seed_races_against_itself_and_sets_the_threshold(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", device="measured", budget=1)
+    device = FakeCard()
+    loop = make_loop(lab, Script([{"SKIP": True}]), device)
+    asyncio.run(loop.run())
+    seed = lab.ledger.experiment(1)
+    assert seed is not None
+    assert seed.score["itself"] == pytest.approx(1.0, abs=0.02)
+    threshold = threshold_for(seed.score["itself"])
+    assert {judge.threshold for judge in loop._judges.values()} == {threshold}
+    again = make_loop(lab, Script([]), device)
+    asyncio.run(again.run())
+    assert {judge.threshold for judge in again._judges.values()} == {threshold}
+
+
+def test_a_race_that_another_program_disturbed_is_run_again_and_then_held(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path / "lab", device="measured")
+    device = FakeCard()
+    race, seeds = device.race, []
+
+    async def with_company(task: Any, contestants: Any, workloads: Any, seed: int, stop: Any) -> Race:
+        found = await race(task, contestants, workloads, seed, stop)
+        seeds.append(seed)
+        company = [{"process_count": 6}, {"process_count": 6 + ("champion" in contestants)}]
+        return replace(found, facts={"rounds": company})
+
+    device.race = with_company  # type: ignore[method-assign]
+    run(lab, Script([{"SKIP": True}]), device)
+    row = lab.ledger.experiments()[1]
+    assert (row.status, row.reasons[0].probe) == ("held", "other_program")
+    assert len(seeds) == len(set(seeds)) == 5  # the seed's once, both races of #2 twice
+    assert not disturbed({"rounds": [{"process_count": None}, {"process_count": 3}]})
+    assert not disturbed({"rounds": 40})
 
 
 def test_a_second_win_is_measured_against_champion_and_seed(tmp_path: Path) -> None:
