@@ -1,13 +1,17 @@
-"""docs/commands.md says of every command and option what `--help` says, and of no others."""
+"""docs/commands.md says of every command and option what `--help` says, and of no others; docs/events.md
+names every event."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+from kernel_lab.engine import facts
 from kernel_lab.engine.commands import VETO_CATEGORIES
+from kernel_lab.engine.events import EVENT_TYPES
 from kernel_lab.tui.cli_parser import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,3 +86,19 @@ def test_the_readme_names_no_command_that_is_not_there() -> None:
     code = re.findall(r"```.*?```|`[^`\n]+`", readme, flags=re.DOTALL)
     for name in re.findall(r"\bkernel-lab ([a-z]+)\b", "\n".join(code)):
         assert name in _commands(), f"README.md: kernel-lab {name}"
+
+
+def test_the_page_of_events_tells_every_type_with_its_fields() -> None:
+    page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.+) \|$", page, flags=re.MULTILINE)
+    told = {name: re.findall(r"`(\w+)`", listed) for name, listed, _ in rows}
+    assert told == {
+        name: [field.name for field in dataclasses.fields(cls)] for name, cls in EVENT_TYPES.items()
+    }
+
+
+def test_nested_values_of_events_are_told_with_their_fields() -> None:
+    page = (ROOT / "docs" / "events.md").read_text(encoding="utf-8").replace("\n", " ")
+    for cls in (facts.Reason, facts.Check, facts.Prediction, facts.Speed):
+        listed = ", ".join(f'"{field.name}"' for field in dataclasses.fields(cls))
+        assert f"`{{{listed}}}`" in page, cls.__name__
