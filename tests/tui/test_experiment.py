@@ -117,6 +117,23 @@ async def test_a_hold_shows_its_reason_on_top_and_a_keeps_it(
         assert sent == [Approve(number, lab.sha(number))]
 
 
+async def test_a_plateau_needs_you_until_it_is_answered(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    champion = kept(lab)
+    lab.ask(champion, "plateau", "nothing was kept in 12 experiments: an idea of yours would help")
+    async with cockpit(lab.folder) as driver:
+        await driver.press("o")
+        await driver.on("ExperimentScreen")
+        await driver.until(lambda: "nothing was kept in 12" in driver.text("#banner").splitlines()[0])
+        assert "i say an idea  a go on" in driver.text("#banner").splitlines()[0]
+        await driver.pilot.pause(0.6)
+        await driver.press("a")
+        await driver.told("noted: the search goes on")
+        assert sent == [Approve(champion, lab.sha(champion))]
+        await driver.until(lambda: not lab.ledger.open_questions())
+
+
 async def test_a_veto_has_a_category_and_a_reason(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
