@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -225,6 +226,8 @@ def check_agreement(config: LabConfig) -> None:
     Raises UsageError where one of them is missing.
     """
     if config.proposer.partition(":")[0] not in AGENTS:
+        if config.proposer == DEFAULT_PROPOSER:
+            _offer_keys()
         return
     from kernel_lab.engine.proposers.agent.make import check_agent, outlook
 
@@ -232,6 +235,18 @@ def check_agreement(config: LabConfig) -> None:
     line = outlook(config.proposer, config)
     if line:
         output.note(line)
+
+
+def _offer_keys() -> None:
+    """Say that a key in the environment could be used, and how; it is not."""
+    from kernel_lab.engine.proposers.agent.keys import OWN
+
+    for service, names in OWN.items():
+        found = next((name for name in names if os.environ.get(name, "").strip()), None)
+        if found is not None:
+            offer = f"`--proposer {service}+search --usd 5` would have a model propose"
+            output.note(f"{found} is set and stays unused: {offer}, up to 5 USD")
+            return
 
 
 # ---- resuming --------------------------------------------------------------------------------------

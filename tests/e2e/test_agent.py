@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,27 +60,27 @@ def test_a_key_reaches_the_service_alone(
     assert "would spend the key in PLANTED_KEY: give a cap" in refused.stderr
     assert not lab.exists()
 
-    done = subprocess.Popen(
-        [sys.executable, "-P", "-m", "kernel_lab.tui.cli", *words, "--usd", "0.5", "--lab", str(lab)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    said, complained = tmp_path / "out", tmp_path / "err"
     holders: set[str] = set()
-    while done.poll() is None:
-        holders |= with_key()
-        try:
-            done.wait(0.2)
-        except subprocess.TimeoutExpired:
-            continue
-    out, err = done.communicate()
+    with said.open("w") as stdout, complained.open("w") as stderr:
+        done = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kernel_lab.tui.cli", *words, "--usd", "0.5", "--lab", str(lab)],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+        )
+        while done.poll() is None:
+            holders |= with_key()
+            time.sleep(0.2)
+    out, err = said.read_text(), complained.read_text()
     assert done.returncode == 0, err
     assert "0.50 USD" not in err and "stops at 0.5 USD" in err
     events = [json.loads(line) for line in out.splitlines()]
     types = [event["type"] for event in events]
     assert types.count("spent") == 2 and "agent_said" in types
-    assert service.seen[0].headers["x-api-key"] == KEY
+    headers = service.seen[0].headers
+    assert KEY in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
     with Ledger.recording(lab / DATABASE) as ledger:
         row = ledger.experiments()[1]
         assert row.proposer == "anthropic"

@@ -51,7 +51,7 @@ def candidates() -> Iterator[str]:
 
 
 def episodes(protocol: str) -> Iterator[Episode]:
-    """Every fault in turn, each with a candidate of its own."""
+    """A cut behind every event, then every other fault in turn, each with a candidate of its own."""
     fresh = candidates()
 
     def good(**changes: Any) -> Turn:
@@ -60,17 +60,17 @@ def episodes(protocol: str) -> Iterator[Episode]:
 
     long = Turn("Thinking aloud.", [submission(source=next(fresh))], thinking="Hm.", piece=6000)
     events = {"anthropic": anthropic_events, "openai": openai_events}[protocol](long, {"stream_options": {}})
-    cuts = itertools.cycle(range(len(events)))
     soon = {"retry-after-ms": "2"}
     refused = "content_filter" if protocol == "openai" else "refusal"
     bad_edit = ("edit", {"old": "not there", "new": ""})
+    for cut in range(len(events)):  # behind every event, with and without a last word
+        cut_turn = replace(long, cut_after=cut, cut_cleanly=cut % 2 == 0)
+        whole = protocol == "openai" and cut == len(events) - 1  # only its usage is missing
+        yield [cut_turn] if whole else [cut_turn, good()], JUDGED, ""
     while True:
-        cut = next(cuts)
         yield [good()], JUDGED, ""
         yield [Fault(429, "rate_limit_error", headers=soon), good()], JUDGED, ""
         yield [Fault(529, "overloaded_error", headers=soon), Fault(503, headers=soon), good()], JUDGED, ""
-        yield [Turn(**{**vars(long), "cut_after": cut}), good()], JUDGED, ""
-        yield [Turn(**{**vars(long), "cut_after": cut, "cut_cleanly": True}), good()], JUDGED, ""
         yield [Turn("", [("submit", '{"description": ')]), good()], JUDGED, ""
         yield (
             [Turn("", [("submit", "[1")]), Turn("", [("edit", {"old": 3, "new": ""})])],
@@ -138,7 +138,7 @@ async def test_a_lab_survives_a_service_that_does_everything_wrong(
     } == server.billed
     total = lab.ledger.spending()
     assert (total.requests, total.incomplete) == (len(spent), len(spent) - len(whole))
-    assert total.incomplete >= EXPERIMENTS // 24
+    assert total.incomplete >= 8
     assert total.tokens == sum(
         e.input_tokens + e.cached_tokens + e.cache_write_tokens + e.output_tokens for e in spent
     )
