@@ -85,6 +85,7 @@ class Loop:
         self.tasks = dict(tasks)
         self.proposer = proposer
         self.guard: CardGuard | None = None
+        self._receipt_of: dict[str, int] = {}
         self.started_at = time.monotonic()
         self.exhausted: dict[str, str] = {}
         self._judges: dict[str, Judge] = {}
@@ -134,6 +135,7 @@ class Loop:
             if not await self._card_ready() or await self._again():
                 continue
             self._say_plateau()
+            self._receipts()
             ended = self._limit()
             if ended is not None:
                 return ended
@@ -141,6 +143,13 @@ class Loop:
             given_up = await self._surviving(lambda task=task: self._seed_and_one(task))  # type: ignore[misc]
             if given_up is not None:
                 return self._stopped(given_up.why, given_up.text)
+
+    def _receipts(self) -> None:
+        """A win that a person kept by hand gets its receipt too, with that decision in it."""
+        for task, number in self.ledger.champions().items():
+            if self._receipt_of.get(task) != number:
+                self._receipt_of[task] = number
+                artefacts.write(self.lab, number)
 
     async def _card_ready(self) -> bool:
         """Where a card is measured on: whether it is well, once no other program computes on it."""

@@ -30,6 +30,9 @@ def first_fault(ledger: Ledger, copies: Copies) -> Fault | None:
             return _structure(ledger.connection) or _events(ledger, copies) or _tables(ledger)
     except LedgerError as damaged:
         return Fault(None, str(damaged))
+    except Exception as odd:  # noqa: BLE001  whoever writes a chain anew can put anything into its events
+        what = f"{type(odd).__name__}: {odd}"
+        return Fault(None, f"its events hold what kernel-lab does not write ({what[:120]})")
 
 
 def _structure(connection: sqlite3.Connection) -> Fault | None:

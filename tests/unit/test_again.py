@@ -14,6 +14,7 @@ from kernel_lab.engine.errors import HostDied
 from kernel_lab.engine.events import Remeasured
 from kernel_lab.engine.lab import Lab, open_lab
 from kernel_lab.engine.ledger.store import Ledger
+from kernel_lab.engine.receipt import NAME, parse
 from test_loop import TASK, Script, make_lab, make_loop, run, statuses
 
 STEPS = [{"EXP2": True}, {"SKIP": True}, {"TWO_LOOPS": True}, {"DESCRIPTORS": True}]
@@ -98,6 +99,9 @@ def test_what_was_built_on_a_vetoed_win_is_judged_on_the_last_clean_champion(lab
     assert reason == "built on #3, which was vetoed: smells (judged again: survives, 1.760 × #2)"
     assert obey(lab, c.Keep(4)) == "#4 is kept and is the champion"
     assert lab.ledger.champion_line(TASK) == [1, 2, 4]
+    run(lab, Script(STEPS))
+    kept_by_hand = parse((lab.run_dir(4) / NAME).read_bytes())
+    assert [record.type for record in kept_by_hand.records][-2:] == ["status_revised", "champion_changed"]
 
 
 def test_a_probe_turns_down_everything_after_the_veto_until_it_is_kept_again(lab: Lab) -> None:

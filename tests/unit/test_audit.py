@@ -13,6 +13,7 @@ from fake_device import FakeDevice
 from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger import audit
 from kernel_lab.engine.ledger.chain import Fault
+from kernel_lab.engine.ledger.records import digest
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.receipt import collect
 from test_loop import Script, make_lab, run
@@ -95,6 +96,29 @@ def test_a_changed_text_is_named(whole: Lab, database: Path) -> None:
     assert (
         found is not None and f"names the text {(row.source_sha or '')[:12]}, which was changed" in found.text
     )
+
+
+@pytest.mark.parametrize(
+    "body", ['{"experiment":2,"speed":7}', "[" * 3000, "7", '{"experiment":2,"speed":{"kind":1}}']
+)
+def test_a_chain_that_was_written_anew_around_nonsense_is_a_fault_and_no_crash(
+    database: Path, body: str
+) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute(
+            "SELECT seq, time, type, body, prev, hash FROM events ORDER BY seq"
+        ).fetchall()
+        at = next(seq for seq, _, name, *_ in rows if name == "speed_judged")
+        prev = "0" * 64
+        for seq, time, name, old, _, _ in rows:
+            new = body if seq == at else old
+            own = digest(prev, seq, time, name, new)
+            connection.execute(
+                "UPDATE events SET body = ?, prev = ?, hash = ? WHERE seq = ?", (new, prev, own, seq)
+            )
+            prev = own
+        connection.commit()
+    assert fault(database) is not None
 
 
 def test_tables_that_do_not_follow_from_the_events_are_named(database: Path) -> None:
