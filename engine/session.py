@@ -12,9 +12,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from kernel_lab.engine.commands import Command
+from kernel_lab.engine.commands import Command, Kill, Stop
 from kernel_lab.engine.environment import without_secrets
-from kernel_lab.engine.errors import LabBusy, LabError
+from kernel_lab.engine.errors import LabBusy, LabError, UsageError
 from kernel_lab.engine.lab import LOG, Lab, LabConfig, open_lab
 from kernel_lab.engine.ledger import connect
 from kernel_lab.engine.ledger.lock import engine_pid
@@ -161,6 +161,9 @@ def send(lab_dir: Path, command: Command, by: str) -> int:
 def _check(lab: Lab, command: Command) -> None:
     from kernel_lab.engine.control import check_command  # only here: a screen that starts can do without
     from kernel_lab.engine.tasks import load_task
+
+    if isinstance(command, Stop | Kill):  # left in the lab it would hit the next engine
+        raise UsageError(f"no engine runs in {lab.path}, so there is nothing to end: see `kernel-lab labs`")
 
     def entry_of(task: str) -> str:
         word = next((word for word in lab.config.tasks if Path(word).name == task), None)

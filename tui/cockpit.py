@@ -138,6 +138,14 @@ class LabApp(App[str]):
 
         session = LabSession(source, lambda line: self.tell(line, "error"))
         self.push_screen(ReplayScreen(session) if session.replaying else LiveScreen(session))
+        if isinstance(source, LabSource):
+            self._remember(source.lab_dir)
+
+    def _remember(self, lab_dir: Path) -> None:
+        """Make a lab the last used one, as `kernel-lab open` does."""
+        from kernel_lab.engine.lab import remember_lab
+
+        self.run_worker(lambda: remember_lab(lab_dir), thread=True, group="remember", exit_on_error=False)
 
     def start_and_open(self, lab_dir: Path) -> None:
         """Open a lab at once, and start its engine behind if none runs it."""
@@ -147,6 +155,7 @@ class LabApp(App[str]):
 
         screen = LiveScreen(LabSession(LabSource(lab_dir), lambda line: self.tell(line, "error")))
         self.push_screen(screen)
+        self._remember(lab_dir)
         if engine_pid(lab_dir) is None:
             screen.call_after_refresh(screen.start_engine)
 

@@ -6,6 +6,7 @@ third time leaves it running; SIGTERM asks it to stop now. Losing the terminal l
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import FrameType
 
 from kernel_lab.engine import session
 from kernel_lab.engine.commands import Stop
-from kernel_lab.engine.errors import LabError
+from kernel_lab.engine.errors import LabError, UsageError
 from kernel_lab.engine.events import EngineStopped
 from kernel_lab.engine.ledger.records import Record, loads
 from kernel_lab.tui import output
@@ -115,7 +116,8 @@ class _Signals:
             return
         self.asked = self.pressed
         now = self.pressed > 1 or self.terminated
-        session.send(self.path, Stop(now=now), output.PERSON)
+        with contextlib.suppress(UsageError):  # it has just ended
+            session.send(self.path, Stop(now=now), output.PERSON)
         when = (
             "now" if now else "after the running experiment (Ctrl+C again: now; once more: leave it running)"
         )

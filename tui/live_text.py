@@ -346,6 +346,9 @@ def queue_lines(
                 one_line(row.text, 200), theme.PLAIN
             )
             lines.insert(0, (None, line))
+        for one in view.submissions:
+            words = f" your candidate waits to be judged ({fmt.task_word(one_line(one.task, 20))}): "
+            lines.append((None, Text.styled(words + one_line(one.description, 200), theme.LABEL)))
         for task, text in view.explored.items():
             words = f" {fmt.task_word(one_line(task, 20))}: {one_line(text, 300)}"
             lines.append((None, Text.styled(words, theme.WARN)))

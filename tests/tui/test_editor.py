@@ -116,6 +116,7 @@ async def test_an_idea_can_be_carried_out_in_the_editor(
     assert isinstance(submit, Submit)
     assert submit.source.startswith("# idea: pack\n") and submit.source.endswith("# by hand\n")
     (waiting,) = lab.ledger.submissions()
+    assert lab.ledger.view().submissions == (waiting,)
     assert (waiting.task, waiting.description, waiting.ideas) == (submit.task, "pack", (1,))
     assert lab.ledger.blob(waiting.source_sha).decode() == submit.source
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cockpit_driver import Cockpit
 from fake_lab import FakeLab
+from kernel_lab.engine import events as e
 from kernel_lab.tui.live_text import STRIP_GATES
 from kernel_lab.tui.series import Scored, series
 from kernel_lab.tui.widgets.bars import Gate, checks_strip
@@ -88,3 +89,9 @@ def test_the_chart_begins_at_the_first_experiment() -> None:
         axis = plot(series(rows, 72), 80, 12, True)[-1].plain
         assert axis.split()[0] == "#1", axis
         assert "#0" not in axis.split()
+
+
+async def test_a_candidate_that_waits_to_be_judged_is_in_the_queue(cockpit: Cockpit, lab: FakeLab) -> None:
+    lab.write(e.Submitted(1, "gqa_decode", "0" * 64, "Pack the heads.", (), "person"))
+    async with cockpit(lab.folder, (80, 24)) as driver:
+        await driver.until(lambda: "your candidate waits to be judged (decode)" in driver.text("#queue"))
