@@ -149,6 +149,23 @@ async def test_a_veto_has_a_category_and_a_reason(
         assert "vetoed by you" in driver.text("#section") and "bug: wrong" in driver.text("#section")
 
 
+async def test_on_live_a_veto_is_about_the_row_under_the_cursor(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    number = kept(lab)
+    running = lab.begin(description="Try more")
+    async with cockpit(lab.folder) as driver:
+        await driver.until(lambda: "Try more" in driver.text("#proposal"))
+        await driver.press("v")
+        await driver.told(f"#{running} is running: only what was kept or held can be vetoed")
+        await driver.press("5")
+        await driver.press("j")
+        await driver.until(lambda: "v veto" in driver.text("#keys"))
+        await driver.press("v", *"luck", "enter")
+        await driver.until(lambda: sent)
+        assert sent == [Veto(number, "luck", "cheat")]
+
+
 async def test_a_veto_with_the_mouse_alone_but_for_the_words(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:

@@ -304,9 +304,18 @@ class LiveScreen(SteeringScreen):
     def open_experiment(self, experiment: int) -> None:
         self.app.push_screen(ExperimentScreen(self.session, experiment))
 
+    @property
+    def chosen_row(self) -> int | None:
+        """The experiment under the history's cursor, while the keys go there."""
+        history = self.query_one(History)
+        return history.experiment if self.focused is history else None
+
+    @property
+    def aimed(self) -> int | None:
+        return self.chosen_row if self.chosen_row is not None else super().aimed
+
     def do_open_shown(self) -> None:
-        chosen = self.query_one(History).experiment if self.focused is self.query_one(History) else None
-        experiment = chosen if chosen is not None else self.session.model.newest
+        experiment = self.chosen_row if self.chosen_row is not None else self.session.model.newest
         if experiment is not None:
             self.open_experiment(experiment)
 
@@ -399,6 +408,7 @@ class LiveScreen(SteeringScreen):
 
     def on_table_moved(self, event: Table.Moved) -> None:
         event.stop()
+        self.refresh_keys()
 
     def on_table_chosen(self, event: Table.Chosen) -> None:
         event.stop()

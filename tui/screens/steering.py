@@ -42,10 +42,16 @@ class SteeringScreen(PlaceScreen):
         """The open question about the experiment shown."""
         return self.session.model.question_about(self.detail.experiment) if self.detail else None
 
+    @property
+    def aimed(self) -> int | None:
+        """The experiment that a veto is about: the one shown."""
+        return self.detail.experiment if self.detail else None
+
     def situation(self) -> Situation:
         model, detail = self.session.model, self.detail
-        view, question = model.view, self.shown_question
-        row = model.rows.get(detail.experiment) if detail else None
+        view, question, aimed = model.view, self.shown_question, self.aimed
+        row = model.rows.get(aimed) if aimed is not None else None
+        status = detail.status if detail is not None and detail.experiment == aimed else ""
         return Situation(
             place=self.place,
             replaying=self.session.replaying,
@@ -59,8 +65,8 @@ class SteeringScreen(PlaceScreen):
             else actions.Question(
                 question.experiment, question.kind, question.source_sha, question.reason, question.since
             ),
-            shown=detail.experiment if detail else None,
-            shown_status=(row.status if row else detail.status) if detail else "",
+            shown=aimed,
+            shown_status=row.status if row else status,
             has_source=bool(detail and detail.source_sha),
             ideas=sum(idea.waiting for idea in model.ideas),
             by_hand=self.copy_by_hand() is not None,
@@ -175,10 +181,9 @@ class SteeringScreen(PlaceScreen):
         self.app.push_screen(ReasonDialog(title, typed=self.lab_app.guard.typed), reason)
 
     def do_veto(self) -> None:
-        detail = self.detail
-        if detail is None:
+        experiment = self.aimed
+        if experiment is None:
             return
-        experiment = detail.experiment
 
         def reason(given: Reason | None) -> None:
             if given is not None:
