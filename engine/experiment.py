@@ -217,8 +217,8 @@ class Experiment:
         own = started is not None and started.submission is not None  # handing it in was the yes
         if decided is None and self.control.mode == "ask" and not own:
             if self.steps.find(ApprovalRequested, kind="proposal") is None:
-                reason = f"mode ask: may #{self.id} be judged?"
-                self.steps.record(ApprovalRequested(self.id, "proposal", proposed.source_sha, reason))
+                asked = ApprovalRequested(self.id, "proposal", proposed.source_sha, "mode ask")
+                self.steps.record(asked)
             self.now(phase="approval")
             decided = await self.control.decision(self.id, "proposal")
             self.steps.seen(decided)

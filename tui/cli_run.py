@@ -31,7 +31,7 @@ from kernel_lab.engine.proposers.base import AGENTS, NAMES
 from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import DEFAULT_PROPOSER, DEFAULT_TASKS, HEADLESS_BUDGET, Device, choose_device
-from kernel_lab.tui.sources import recordings
+from kernel_lab.tui.sources import recording_named, recordings
 
 LIMITS = ("budget", "trials", "hours", "usd", "tokens")
 AGENT = ("agent_model", "agent_url", "agent_key", "agent_env", "agent_uncapped")
@@ -100,8 +100,7 @@ def open_lab_screen(options: argparse.Namespace) -> int:
 def replay(options: argparse.Namespace) -> int:
     """Play a recorded lab; as JSON every recorded event at once."""
     named = Path(options.lab).expanduser()
-    shipped = {source.name: source.path for source in recordings()}
-    path = named if named.is_file() else shipped.get(options.lab) or resolve_lab(options.lab)
+    path = named if named.is_file() else recording_named(options.lab) or _to_replay(options.lab)
     if options.json:
         from kernel_lab.engine.ledger.store import DATABASE
         from kernel_lab.tui.headless import print_event
@@ -115,6 +114,14 @@ def replay(options: argparse.Namespace) -> int:
         return 0
     machine.require_terminal("`kernel-lab replay LAB --json`")
     return _screen(path, replay=True)
+
+
+def _to_replay(name: str) -> Path:
+    try:
+        return resolve_lab(name)
+    except UsageError as unknown:
+        shipped = ", ".join(source.name for source in recordings())
+        raise UsageError(f"{unknown}; the recordings are {shipped}" if shipped else str(unknown)) from unknown
 
 
 def _screen(path: Path | None, *, start_engine: bool = False, replay: bool = False) -> int:

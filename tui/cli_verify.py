@@ -19,6 +19,7 @@ from kernel_lab.engine.ledger.store import DATABASE, Ledger
 from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks
 from kernel_lab.tui import machine, output
 from kernel_lab.tui.choices import choose_device
+from kernel_lab.tui.sources import recording_named
 
 if TYPE_CHECKING:
     from kernel_lab.engine.judge.rejudge import Rejudged
@@ -69,7 +70,13 @@ def _find(name: str | None) -> _Found:
                 count = len(receipt.records) if receipt is not None else 0
                 return _Found(path, "receipt", count, fault, (receipt,) if receipt is not None else ())
         return _lab(path, path.parent / RUNS, ())
-    lab = resolve_lab(name)
+    try:
+        lab = resolve_lab(name)
+    except UsageError:
+        shipped = recording_named(name) if name is not None else None
+        if shipped is None:
+            raise
+        return _lab(shipped, shipped.parent / RUNS, ())
     return _lab(lab / DATABASE, lab / RUNS, read_config(lab).tasks)
 
 

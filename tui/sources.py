@@ -35,3 +35,8 @@ class ReplaySource:
 def recordings() -> list[ReplaySource]:
     """Shipped recordings by name; empty if none came along."""
     return [ReplaySource(path) for path in sorted(RECORDINGS.glob("*.db"))] if RECORDINGS.is_dir() else []
+
+
+def recording_named(name: str) -> Path | None:
+    """The file of a shipped recording."""
+    return next((source.path for source in recordings() if source.name == name), None)

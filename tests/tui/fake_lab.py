@@ -201,7 +201,7 @@ class FakeLab:
         seed = self.best[task] * gain
         self.write(e.SpeedJudged(number, speed(0.62 * seed, seed, gain)))
 
-    def ask(self, number: int, kind: Any = "proposal", reason: str = "mode ask: may it be judged?") -> None:
+    def ask(self, number: int, kind: Any = "proposal", reason: str = "mode ask") -> None:
         self.write(e.ApprovalRequested(number, kind, self.sha(number), reason))
 
     def finish(self, number: int, status: str, reason: Reason | None = None) -> None:

@@ -10,6 +10,7 @@ from cockpit_driver import Cockpit
 from fake_lab import FakeEngine, FakeLab
 from kernel_lab.engine.errors import EnvironmentProblem
 from kernel_lab.engine.lab import read_config, remember_lab
+from kernel_lab.tui.widgets.lab_list import LabList
 
 
 @pytest.fixture
@@ -35,6 +36,32 @@ async def test_a_lab_that_waits_for_a_person_says_so(cockpit: Cockpit, here: Fak
     here.ask(number)
     async with cockpit() as driver:
         await driver.until(lambda: "needs you" in driver.text("#labs"))
+
+
+async def test_the_list_follows_what_happens_elsewhere(
+    cockpit: Cockpit, here: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel_lab.tui.screens.labs.LOOK_EVERY_S", 0.2)
+    namesake = FakeLab(tmp_path / "elsewhere" / here.folder.name)
+    remember_lab(namesake.folder)
+    async with cockpit() as driver:
+        await driver.until(lambda: driver.text("#labs").count("stopped") == 2)
+        await driver.press("j")
+        chosen = driver.screen.query_one(LabList).selected
+        assert chosen is not None and chosen.place is not None
+        here.ask(here.begin())
+        await driver.until(lambda: "needs you" in driver.text("#labs"))
+        after = driver.screen.query_one(LabList).selected
+        assert after is not None and after.place == chosen.place, "two labs have this name"
+    namesake.close()
+
+
+async def test_the_line_at_the_foot_is_wrapped_for_the_width_of_now(cockpit: Cockpit, here: FakeLab) -> None:
+    async with cockpit(size=(30, 12)) as driver:
+        await driver.until(lambda: "Labs run here" in driver.text("#findings"))
+        assert "estimated" not in driver.text("#findings")
+        await driver.pilot.resize_terminal(120, 24)
+        await driver.until(lambda: driver.text("#findings").rstrip().endswith("speeds are estimated."))
 
 
 async def test_start_starts_the_engine_and_opens_the_lab(

@@ -50,6 +50,19 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "lab"))
 
 
+def test_a_recording_is_verified_by_its_name(
+    kernel_lab: Cli, folder: Path, tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(folder / "lab.db", tmp_path / "some-card.db")
+    monkeypatch.setattr("kernel_lab.tui.sources.RECORDINGS", tmp_path)
+    said = kernel_lab("verify", "some-card", "--json")
+    assert said.status == 0, said.err
+    answer = json.loads(said.out)
+    assert answer["intact"] and [keep["experiment"] for keep in answer["keeps"]] == [2, 3]
+    assert kernel_lab("verify", "other-card").status == 2
+    assert "the recordings are some-card" in kernel_lab("replay", "other-card").err
+
+
 def test_every_keep_of_an_honest_lab_survives(kernel_lab: Cli, folder: Path, device: FakeDevice) -> None:
     said = kernel_lab("verify", folder)
     assert said.status == 0, said.err

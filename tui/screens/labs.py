@@ -18,12 +18,14 @@ from kernel_lab.tui.widgets.bars import Bar, KeyBar
 from kernel_lab.tui.widgets.lab_list import LabList, LabRow
 from kernel_lab.tui.widgets.table import Table
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 
 if TYPE_CHECKING:
     from kernel_lab.tui.doctor import Finding
 
 READY = "Labs run here without a GPU: kernels are really compiled and checked, speeds are estimated."
+LOOK_EVERY_S = 5.0
 
 
 class LabsScreen(PlaceScreen):
@@ -35,6 +37,7 @@ class LabsScreen(PlaceScreen):
     def __init__(self) -> None:
         super().__init__()
         self._missing = ""
+        self._looked = False
 
     def compose(self) -> ComposeResult:
         yield Bar(id="title")
@@ -49,21 +52,39 @@ class LabsScreen(PlaceScreen):
         self.query_one("#title", Bar).show([title])
         self.query_one(LabList).focus()
         self.refresh_keys()
+        self.set_interval(LOOK_EVERY_S, self._look_again)
 
     def on_screen_resume(self) -> None:
         self.run_worker(self._look(), group="labs", exclusive=True, exit_on_error=False)
 
+    def _look_again(self) -> None:
+        """Labs change while the list is in sight: other terminals and engines write them."""
+        if self._looked and self.is_current:
+            self.run_worker(self._list(), group="labs", exclusive=True, exit_on_error=False)
+
+    async def _list(self) -> None:
+        self.query_one(LabList).set_rows(await asyncio.to_thread(_labs_and_recordings))
+        self.refresh_keys()
+
     async def _look(self) -> None:
         """Labs and findings are looked for after the first paint, off the event loop."""
-        found = await asyncio.to_thread(_labs_and_recordings)
-        self.query_one(LabList).set_rows(found)
+        await self._list()
         self._missing = await asyncio.to_thread(missing_here)
+        self._looked = True
+        self._draw_findings()
+        self.refresh_keys()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._draw_findings()
+
+    def _draw_findings(self) -> None:
+        if not self._looked:
+            return
         words, style = (self._missing, theme.WARN) if self._missing else (READY, theme.LABEL)
         width = max(20, self.size.width - 2)
         self.query_one("#findings", Bar).show(
             [Text.styled(f" {line}", style) for line in wrapped(words, width)[:2]]
         )
-        self.refresh_keys()
 
     def situation(self) -> Situation:
         row = self.query_one(LabList).selected

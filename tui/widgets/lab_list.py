@@ -30,6 +30,11 @@ class LabRow:
     def name(self) -> str:
         return self.lab.name if self.lab else self.recording.name if self.recording else ""
 
+    @property
+    def place(self) -> Path | None:
+        """Where it lies: labs in different folders may share a name."""
+        return self.lab.path if self.lab else self.recording.path if self.recording else None
+
 
 class LabList(Table):
     """The labs, last used first, then the recordings."""
@@ -44,8 +49,8 @@ class LabList(Table):
         """Show these; the cursor stays on its lab if that is still there."""
         before = self.selected
         self._rows, self._loaded = list(rows), True
-        names = [row.name for row in rows]
-        self._cursor = names.index(before.name) if before and before.name in names else 0
+        places = [row.place for row in rows]
+        self._cursor = places.index(before.place) if before and before.place in places else 0
         self.rows_changed()
 
     @property
