@@ -9,7 +9,7 @@ Each step is recorded as it ends, so that an engine that was killed resumes behi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -238,7 +238,7 @@ class Experiment:
         if recorded is None:
             self.now(phase="quick check")
             seed = frozen_seed(self.lab_seed, self.id, sha)
-            recorded = await self.judge.quick(source, seed, self.steps.check_recorder(sha))
+            recorded = await _judged(lambda: self.judge.quick(source, seed, self.steps.check_recorder(sha)))
         self._gate(recorded, sha)
 
     async def _judge(
@@ -337,7 +337,7 @@ class Experiment:
                 "integrity": self.judge.integrity,
                 "confirm": self.judge.confirm,
             }[gate]
-            result = await step(source, seed, self.steps.check_recorder(sha))
+            result = await _judged(lambda: step(source, seed, self.steps.check_recorder(sha)))
         self._gate(result, sha)
 
     async def _ask_to_keep(self, source: str) -> tuple[Reason, ...]:
@@ -371,14 +371,17 @@ class Experiment:
         return screening
 
     def _recorded(self, gate: str, sha: str) -> GateResult | None:
-        event = self.steps.find(GateFinished, gate=gate, source_sha=sha)
-        if event is None:
-            return None
-        return GateResult(gate, event.passed, event.status, event.reasons, (), event.facts, event.seconds)
+        """How a gate ended. Where the judge's own processes failed, nothing is known: it is judged again."""
+        for event in self.steps.all(GateFinished):
+            if (event.gate, event.source_sha) == (gate, sha) and event.status != "error":
+                return GateResult(
+                    gate, event.passed, event.status, event.reasons, (), event.facts, event.seconds
+                )
+        return None
 
     def _gate(self, result: GateResult, sha: str) -> None:
         """Record a gate once and stop at one that failed; one that could not prove everything is a hold."""
-        if self.steps.find(GateFinished, gate=result.gate, source_sha=sha) is None:
+        if self._recorded(result.gate, sha) is None:
             facts = dict(result.facts)
             if "output" in facts:
                 facts["output"] = str(facts["output"])[-OUTPUT_LIMIT:]
@@ -461,3 +464,9 @@ class _Saying:
             self._pieces = [text]
             self._shown_at = time.monotonic()
             self._show(text)
+
+
+async def _judged(step: Callable[[], Awaitable[GateResult]]) -> GateResult:
+    """A gate's result; where the judge's own processes failed (`error`), that of a second go."""
+    result = await step()
+    return await step() if result.status == "error" else result

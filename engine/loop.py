@@ -20,7 +20,14 @@ from kernel_lab.engine.bench import LabBench
 from kernel_lab.engine.candidate import parse, read_candidate_file
 from kernel_lab.engine.cardguard import CardGuard
 from kernel_lab.engine.control import Control
-from kernel_lab.engine.errors import CandidateInvalid, HostDied, LabError, LedgerError, UsageError
+from kernel_lab.engine.errors import (
+    CandidateInvalid,
+    EnvironmentProblem,
+    HostDied,
+    LabError,
+    LedgerError,
+    UsageError,
+)
 from kernel_lab.engine.events import (
     ApprovalRequested,
     ChampionChanged,
@@ -259,6 +266,10 @@ class Loop:
             await experiment.judge_seed(source)
         except Turned as turned:
             why = "; ".join(f"{r.gate} {r.probe}: {r.detail}" for r in turned.reasons[:2])
+            if turned.status == "error":
+                raise EnvironmentProblem(
+                    f"the judge failed at the seed of {task.name} ({why}): see that memory and disk suffice"
+                ) from None
             raise UsageError(
                 f"the seed of {task.name} does not pass ({why}): mend the file and start again"
             ) from None

@@ -12,9 +12,10 @@ import pytest
 from fake_device import FakeDevice
 from kernel_lab.engine import commands as c
 from kernel_lab.engine.candidate import parse, with_config
-from kernel_lab.engine.errors import HostDied, UsageError
+from kernel_lab.engine.errors import EnvironmentProblem, HostDied, UsageError
 from kernel_lab.engine.events import Event, IdeaUsed, TrialFinished, encode
 from kernel_lab.engine.facts import Prediction, Reason
+from kernel_lab.engine.judge.static import Checking
 from kernel_lab.engine.lab import Lab, LabConfig, create_lab, open_lab
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.loop import Loop
@@ -405,6 +406,40 @@ def test_a_host_that_dies_costs_no_step(tmp_path: Path) -> None:
     assert [fields["text"] for name, fields in story(lab.ledger) if name == "notice"] == [
         "the process beside the card ended: try again"
     ] * 2
+
+
+class Failing(FakeDevice):
+    """Its own processes fail at the gate `at`, so many times."""
+
+    def __init__(self, at: str, times: int) -> None:
+        super().__init__()
+        self.at, self.times = at, times
+
+    async def check(self, task: Any, source: str, gate: str, cases: Any, **more: Any) -> Checking:
+        if gate == self.at and self.times:
+            self.times -= 1
+            return Checking("error", "the process that imports triton ended", "", ())
+        return await super().check(task, source, gate, cases, **more)
+
+
+@pytest.mark.parametrize("gate", ["quick", "correctness", "integrity"])
+def test_a_gate_at_which_the_judge_itself_failed_is_judged_once_more(tmp_path: Path, gate: str) -> None:
+    lab = make_lab(tmp_path / "lab")
+    device = Failing(gate, 1)
+    run(lab, Script(STEPS[:1]), device)
+    assert device.times == 0
+    assert statuses(lab.ledger) == ["seed", "keep"]
+
+
+def test_a_judge_that_keeps_failing_at_the_seed_blames_no_file_and_the_lab_goes_on_later(
+    tmp_path: Path,
+) -> None:
+    lab = make_lab(tmp_path / "lab")
+    with pytest.raises(EnvironmentProblem, match="memory"):
+        run(lab, Script(STEPS[:1]), Failing("correctness", 2))
+    assert run(lab, Script(STEPS[:1])).reason == "exhausted"
+    assert statuses(lab.ledger) == ["seed", "keep"]
+    assert lab.ledger.verify() == lab.ledger.last_seq()
 
 
 def test_each_experiment_leaves_its_files(tmp_path: Path) -> None:
