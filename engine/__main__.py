@@ -82,7 +82,8 @@ async def research(lab: Lab) -> EngineStopped:
         loop.gpu = with_memory_of(gpu, environment)
         lab.ledger.append([EngineStarted(importlib.metadata.version("kernel-lab"), environment)])
         beside = functools.partial(battery_judges, device, model, config.python or sys.executable)
-        proving = Proving(lab.ledger, environment, beside, alone=device.kind == "measured")
+        measured = device.kind == "measured"
+        proving = Proving(lab.ledger, environment, beside, alone=measured, stop=loop.control.stop_now)
         try:
             await proving.start()
             return await loop.run()

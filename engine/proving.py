@@ -56,8 +56,16 @@ class Proving:
     """Tries the judge of one lab and records how it did. `start` returns at once unless `alone`."""
 
     def __init__(
-        self, ledger: Ledger, environment: dict[str, Any], judges_of: JudgesOf, *, alone: bool
+        self,
+        ledger: Ledger,
+        environment: dict[str, Any],
+        judges_of: JudgesOf,
+        *,
+        alone: bool,
+        stop: asyncio.Event,
     ) -> None:
+        """`alone`: nothing else runs meanwhile, so `start` waits for its end, or for `stop`."""
+        self.stop = stop
         self.ledger = ledger
         self.environment = environment
         self.judges_of = judges_of
@@ -76,7 +84,9 @@ class Proving:
             return
         self._running = asyncio.create_task(self._try())
         if self.alone:
-            await asyncio.wait({self._running})
+            ending = asyncio.create_task(self.stop.wait())
+            await asyncio.wait({self._running, ending}, return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
 
     async def _try(self) -> None:
         """A selftest that cannot be carried out is told, and leaves the lab as it was: provisional."""

@@ -362,7 +362,7 @@ def test_errors_of_the_disk_are_told_apart(tmp_path: Path, monkeypatch: pytest.M
 
 def test_handlers_know_every_event_that_changes_a_view() -> None:
     """An event type without a handler is one that changes no projection: say so here when adding one."""
-    passive = {e.Notice, e.PlateauReached, e.Screened}
+    passive = {e.AgentSaid, e.Notice, e.PlateauReached, e.Screened}
     assert set(projections._HANDLERS) == set(e.EVENT_TYPES.values()) - passive
 
 

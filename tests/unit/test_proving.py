@@ -58,7 +58,7 @@ async def prove(lab: Lab, monkeypatch: pytest.MonkeyPatch, outcome: Any, *, alon
         return outcome  # type: ignore[no-any-return]
 
     monkeypatch.setattr(proving, "run_battery", battery)
-    found = Proving(lab.ledger, {}, no_judges, alone=alone)
+    found = Proving(lab.ledger, {}, no_judges, alone=alone, stop=asyncio.Event())
     await found.start()
     return found
 
@@ -112,6 +112,26 @@ def test_a_battery_that_cannot_run_leaves_keeps_provisional_and_the_lab_running(
     assert notice.text.startswith("the judge could not be tried (the process beside the card ended")
 
 
+def test_a_person_who_stops_the_engine_does_not_wait_for_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(*given: Any, **named: Any) -> SelftestReport:
+        await asyncio.sleep(60)
+        return GREEN
+
+    async def work() -> None:
+        monkeypatch.delenv(proving.SWITCH, raising=False)
+        monkeypatch.setattr(proving, "run_battery", endless)
+        stop = asyncio.Event()
+        found = Proving(lab.ledger, {}, no_judges, alone=True, stop=stop)
+        asyncio.get_running_loop().call_later(0.05, stop.set)
+        await asyncio.wait_for(found.start(), 5)
+        await found.close()
+
+    asyncio.run(work())
+    assert told(lab) == ["running"]
+
+
 def test_an_engine_that_stops_ends_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         found = await prove(lab, monkeypatch, GREEN)
@@ -123,7 +143,7 @@ def test_an_engine_that_stops_ends_it(lab: Lab, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_switch_leaves_it_out_and_keeps_provisional(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(proving.SWITCH, "off")
-    asyncio.run(Proving(lab.ledger, {}, no_judges, alone=True).start())
+    asyncio.run(Proving(lab.ledger, {}, no_judges, alone=True, stop=asyncio.Event()).start())
     assert told(lab) == ["off"]
     assert provisional(lab.ledger.view().selftest) == "judge not tried"
 
