@@ -28,7 +28,6 @@ from kernel_lab.engine.judge.judge import GateResult, Judge
 from kernel_lab.engine.ledger.store import Ledger
 from kernel_lab.engine.ledger.views import ExperimentRow, Spending
 from kernel_lab.engine.proposers.base import ChampionFacts, Finding, Heard
-from kernel_lab.engine.requests import recorded_facts
 
 TRIALS_SHOWN = 12
 OUTPUT_SHOWN = 3_000
@@ -44,7 +43,6 @@ class LabBench:
         control: Control,
         *,
         experiment: int,
-        champion: int,
         champion_us: Mapping[str, float],
         lab_seed: int,
     ) -> None:
@@ -52,7 +50,6 @@ class LabBench:
         self.judge = judge
         self.control = control
         self.number = experiment
-        self.champion = champion
         self.champion_us = champion_us
         self.lab_seed = lab_seed
         self._heard_to = ledger.last_seq()
@@ -97,15 +94,6 @@ class LabBench:
         return Finding(gate.passed, "\n".join(lines) if gate.passed else "\n".join([_turned(gate), *lines]))
 
     # ---- what is known
-
-    def profile(self) -> str:
-        """What limits the champion, by workload, and what its kernels take."""
-        facts = recorded_facts(self.ledger, self._row(self.champion))
-        lines = [f"Champion #{self.champion}.", *_launch_lines(facts.launches)]
-        if facts.speed is None:
-            return "\n".join([*lines, "No speed is known."])
-        limits = describe(bottlenecks(facts, self.judge.workloads))
-        return "\n".join([*lines, *_speed_lines(facts.speed), limits])
 
     def experiment(self, number: int) -> str:
         """Everything known about an earlier experiment."""

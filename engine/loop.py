@@ -318,7 +318,6 @@ class Loop:
                 judge,
                 self.control,
                 experiment=number,
-                champion=champion_row.id,
                 champion_us=champion.time_us,
                 lab_seed=self.lab.config.seed,
             ),

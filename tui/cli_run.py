@@ -27,6 +27,7 @@ from kernel_lab.engine.lab import (
 )
 from kernel_lab.engine.lab import write_config as write_settings
 from kernel_lab.engine.ledger.store import Ledger
+from kernel_lab.engine.ledger.views import Spending
 from kernel_lab.engine.proposers.base import AGENTS, NAMES
 from kernel_lab.engine.tasks import TaskSpec, load_task, shipped_tasks, workload_matrix
 from kernel_lab.tui import machine, output
@@ -227,7 +228,7 @@ def check_proposer(name: str) -> None:
         raise UsageError(f"there is no proposer {name!r}: use one of {', '.join(NAMES)}")
 
 
-def check_agreement(config: LabConfig) -> None:
+def check_agreement(config: LabConfig, spent: Spending | None = None) -> None:
     """Before an agent may start: key, price and agreement to spend, with a forecast for the person to read.
 
     Raises UsageError where one of them is missing.
@@ -239,7 +240,7 @@ def check_agreement(config: LabConfig) -> None:
     from kernel_lab.engine.proposers.agent.make import check_agent, outlook
 
     check_agent(config.proposer, config)
-    line = outlook(config.proposer, config)
+    line = outlook(config.proposer, config, spent)
     if line:
         output.note(line)
 
@@ -279,7 +280,7 @@ def _resume(options: argparse.Namespace, path: Path, unattended: bool) -> Lab:
         _require(unattended, compiler=running is None)
         output.note(f"{'joining' if running else 'resuming'} {path}")
         if running is None:
-            check_agreement(replace(lab.config, **wanted))
+            check_agreement(replace(lab.config, **wanted), lab.ledger.spending())
         if wanted:
             lab = replace(lab, config=replace(lab.config, **wanted))
             write_settings(path, lab.config)

@@ -107,10 +107,6 @@ class Bench(Protocol):
         """A few cases of correctness, as before a person sees a proposal."""
         ...
 
-    def profile(self) -> str:
-        """What limits the champion, by workload."""
-        ...
-
     def experiment(self, number: int) -> str:
         """Everything known about an earlier experiment; raises UsageError if there is none."""
         ...
@@ -222,6 +218,8 @@ class Ended:
 
     why: Literal["budget", "error"]
     text: str
+    passing: bool = False
+    """Whether it may pass by itself, as a service that is out of reach."""
 
 
 Answer = Proposal | Exhausted | Refusal | Elsewhere | Ended

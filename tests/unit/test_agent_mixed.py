@@ -71,3 +71,20 @@ async def _nothing(request: Any, say: Any) -> Any:
     from kernel_lab.engine.proposers.base import Exhausted
 
     return Exhausted("nothing new")
+
+
+async def test_search_goes_on_while_a_service_is_out_of_reach(tmp_path: Path, monkeypatch: Any) -> None:
+    def script(number: int, body: dict[str, Any]) -> Any:
+        if number == 0:
+            return Fault(503, message="down")
+        return Turn("", [submission(source=variant(base=SMALL, SKIP=True, EXP2=True))], piece=4000)
+
+    async with ModelServer("openai", script) as server:
+        small = str(tmp_path / "small.py")
+        config = agent_config("openai+search", server.url, budget=7, from_file=small)
+        lab, mixed = agent_lab(tmp_path / "lab", config, monkeypatch, retries=0)
+        await asyncio.wait_for(research(lab, mixed), 120)
+    rows = lab.ledger.experiments()[1:]
+    assert len(rows) == 7
+    assert {row.proposer for row in rows[:5]} == {"search"}
+    assert "openai" in {row.proposer for row in rows[5:]} or len(server.seen) == 2

@@ -272,7 +272,7 @@ class Dialogue:
             "key": "give a key that it takes",
             "request": "check model and address",
         }.get(error.kind, "start again when it can be reached")
-        return Ended("error", f"{line}: {remedy}")
+        return Ended("error", f"{line}: {remedy}", passing=error.kind in RETRIED)
 
     def _line(self, error: ProviderError) -> str:
         return one_line(self.redact(f"{self.provider.name} ({self.provider.model}): {error}"), 300)

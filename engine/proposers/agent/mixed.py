@@ -3,6 +3,7 @@
 The agent works in the background on one proposal at a time. Whenever the loop asks, it gets the agent's
 proposal if one is ready, else the next move of search; when search has nothing new, it waits for the agent.
 Both are credited under their own names. An agent's idea that was begun on an older champion meets the newest.
+A service that is out of reach is left alone for some experiments; one that refuses ends the run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from kernel_lab.engine.proposers.base import (
 )
 from kernel_lab.engine.proposers.search import Search
 
+REST = 5
+"""Experiments of search after which a service that was out of reach is asked again."""
+
 GRACE_S = 0.05
 """How long a call gives an agent that has just begun: one that answers at once goes first."""
 
@@ -37,10 +41,14 @@ class Mixed:
         self._working: dict[str, asyncio.Task[Answer]] = {}
         """The proposal that is made for each task."""
         self._said: dict[str, list[str]] = {}
+        self._resting = 0
+        self._lost: Ended | None = None
 
     async def propose(self, request: ProposalRequest, say: Say) -> Answer:
         """The agent's proposal if it is ready, else one of search."""
         task = request.task.name
+        if self._lost is not None:
+            return await self._without(request, say, self._lost)
         working = self._working.get(task) or self._begin(request)
         await asyncio.wait({working}, timeout=GRACE_S)
         if not working.done():
@@ -51,9 +59,23 @@ class Mixed:
             await self._wait(task, working, say)
         del self._working[task]
         answer = working.result()
+        if isinstance(answer, Ended) and answer.passing:
+            self._lost, self._resting = answer, REST
+            return await self._without(request, say, answer)
         if isinstance(answer, Exhausted | Elsewhere | Ended):
             return answer
         return replace(answer, proposer=self.agent.name)
+
+    async def _without(self, request: ProposalRequest, say: Say, lost: Ended) -> Answer:
+        """Search alone while the service is out of reach; the run ends once search has nothing new either."""
+        say(f"{lost.text}\n")
+        self._resting -= 1
+        if self._resting <= 0:
+            self._lost = None
+        found = await self.search.propose(request, say)
+        if isinstance(found, Proposal):
+            return replace(found, proposer=self.search.name, transcript=f"{lost.text}\n")
+        return lost
 
     def _begin(self, request: ProposalRequest) -> asyncio.Task[Answer]:
         task = request.task.name

@@ -13,6 +13,7 @@ from typing import Any
 from kernel_lab.engine.candidate import MAX_SOURCE_BYTES, parse
 from kernel_lab.engine.errors import CandidateInvalid, UsageError
 from kernel_lab.engine.facts import Prediction
+from kernel_lab.engine.proposers.agent import digest
 from kernel_lab.engine.proposers.agent.fence import fence
 from kernel_lab.engine.proposers.agent.wire import Tool, ToolCall
 from kernel_lab.engine.proposers.base import Bench, Proposal, ProposalRequest
@@ -162,7 +163,8 @@ class Workbench:
                     found = await self.bench.check(self.draft)
                     return _found(found.passed, found.text, "passes")
                 case "profile":
-                    return Answer(fence(self.bench.profile(), "profile", OUTPUT_LIMIT), line="champion")
+                    text = f"{digest.bottleneck(self.request)}\n{digest.resources(self.request)}"
+                    return Answer(text, line=f"#{self.request.champion.id}")
                 case "ask_person":
                     return await self._ask(arguments["question"])
                 case _:
