@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_lab.engine import plateau
 from kernel_lab.engine.candidate import parse
-from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.errors import CandidateInvalid, UsageError
 from kernel_lab.engine.events import GateFinished, Screened
 from kernel_lab.engine.facts import Launch, ScoreKind
 from kernel_lab.engine.lab_config import LabConfig
@@ -158,8 +158,11 @@ class Requests:
     def _canonical(self, source_sha: str, entry: str) -> str:
         known = self._canonicals.get(source_sha)
         if known is None:
-            source = self.ledger.blob(source_sha).decode()
-            known = self._canonicals[source_sha] = parse(source, entry).canonical_sha
+            try:
+                known = parse(self.ledger.blob(source_sha).decode(), entry).canonical_sha
+            except CandidateInvalid:  # an older version took it
+                known = ""
+            self._canonicals[source_sha] = known
         return known
 
 

@@ -184,4 +184,4 @@ def _ordered(
 
 def _no_gain(tried: int) -> str:
     others = f", nor with {tried} other settings" if tried else ""
-    return f"not faster than the parent in any bucket as proposed{others}"
+    return f"not faster than the champion in any bucket as proposed{others}"

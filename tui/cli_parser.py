@@ -24,12 +24,21 @@ exit status: 0 success; 1 the candidate was turned down or the check failed;
 `kernel-lab COMMAND --help` lists a command's options."""
 
 
+class Format(argparse.RawDescriptionHelpFormatter):
+    """Keeps each command on one line: argparse measures their names without their indentation."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            self._action_max_length += 2
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are UsageErrors: one line with a remedy."""
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("allow_abbrev", False)
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", Format)
         super().__init__(**settings)
 
     def parse_command(self, arguments: Sequence[str] | None) -> argparse.Namespace:

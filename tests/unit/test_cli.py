@@ -52,7 +52,7 @@ def test_every_command_of_the_contract_is_there(capsys: pytest.CaptureFixture[st
         cli.main(["--help"])
     text = capsys.readouterr().out
     for name in (
-        "run open replay labs results show diff ideas say approve reject keep veto mode "
+        "run open replay labs results show diff ideas context bottleneck say approve reject keep veto mode "
         "pause resume kill stop check bench doctor profiles paths"
     ).split():
         assert f"\n    {name} " in text, name

@@ -61,7 +61,9 @@ def test_a_lab_without_a_screen_loads_no_textual() -> None:
     assert _loaded(code, "textual", "rich", "torch", "triton", "kernel_lab.tui.app") == []
 
 
-@pytest.mark.parametrize("command", ["results", "labs", "ideas", "show 2", "diff 2", "profiles", "paths"])
+@pytest.mark.parametrize(
+    "command", ["results", "labs", "ideas", "bottleneck", "context", "show 2", "diff 2", "profiles", "paths"]
+)
 def test_reading_commands_load_neither_textual_nor_torch(command: str, recorded_lab: Path) -> None:
     code = (
         "import io, contextlib\nfrom kernel_lab.tui.cli import main\n"
