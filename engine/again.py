@@ -70,7 +70,7 @@ async def judge_again(
     seed = frozen_seed(lab_seed, row.id, "again", requested(ledger, row.id))
     result = await control.killable(row.id, rejudge(judges[row.task], win, seed))
     if result is None:
-        reason = Reason("person", "kill", "ended by a person in the middle")
+        reason = Reason("person", "kill", "ended by you in the middle")
         ledger.append([Remeasured(row.id, "interrupted", rival, None, (reason,), seed)])
         return
     # A person may have decided about it meanwhile.

@@ -70,6 +70,7 @@ def show(options: argparse.Namespace) -> int:
 
 def _print_head(row: ExperimentRow, question: str | None) -> None:
     state = row.phase if row.status == "running" and row.phase else row.status
+    state = "waits for you" if state == output.PERSON else state
     origin = "" if row.parent is None else f" from #{row.parent}"
     print(output.clean(f"#{row.id} {row.task}{origin} by {output.who(row.proposer)}: {state}"))
     if question:

@@ -109,6 +109,7 @@ def test_show_is_readable_and_puts_the_question_on_top(kernel_lab: KernelLab, re
     assert "#2 gqa_decode from #1 by search: keep" in kept
     assert "estimated 1.310× against seed" in kept and "65,536" in kept and "\x1b" not in kept
     waiting = kernel_lab("show", "4").out.splitlines()
+    assert waiting[0] == "#4 gqa_decode from #2 by search: waits for you"
     assert waiting[1] == "needs you: estimated 1.05 × the champion"
     assert "correctness values: odd-lengths: row 3" in kernel_lab("show", "3").out
 

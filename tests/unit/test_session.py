@@ -11,7 +11,7 @@ import pytest
 from kernel_lab.engine import commands as c
 from kernel_lab.engine import events as e
 from kernel_lab.engine import session
-from kernel_lab.engine.errors import LabBusy, LabError, LabFolderError
+from kernel_lab.engine.errors import LabBusy, LabError, LabFolderError, UsageError
 from kernel_lab.engine.lab import LOG, Lab, LabConfig, create_lab
 from kernel_lab.engine.session import Reader
 from ledger_data import created, life, sources
@@ -181,3 +181,23 @@ def test_an_idle_reader_costs_less_than_half_a_percent_of_a_core(lab: Lab) -> No
         reader.now()
     spent = (time.process_time() - begin) / rounds
     assert spent * 10 < 0.005  # ten times a second
+
+
+def test_an_engine_that_cannot_make_its_folders_says_so_in_one_line(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kernel_lab.engine.__main__ import main
+
+    (lab.path / "runs").write_text("in the way")
+    assert main([str(lab.path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("kernel-lab: ") and "runs" in said and said.endswith("make room or permit it\n")
+    assert session.engine_pid(lab.path) is None
+
+
+@pytest.mark.parametrize("command", [c.Stop(), c.Stop(now=True), c.Kill()])
+def test_an_end_is_never_left_for_the_next_engine(lab: Lab, command: c.Command) -> None:
+    with pytest.raises(UsageError, match="nothing to end"):
+        session.send(lab.path, command, "ann")
+    assert lab.ledger.pending_commands() == []
