@@ -10,6 +10,7 @@ carries what passes between them, and the answers lie in shared memory.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import secrets
 from typing import Any
@@ -22,12 +23,18 @@ from wire import one_line
 
 INTERPRETER_DTYPES = ("fp16",)
 """Triton's interpreter miscomputes bf16: what it cannot run is unproven, never passed."""
+PATTERN_BYTES = 8 << 20
+"""As in patterns.py, which the host does not load: it has no torch."""
+SAMPLE_ROWS = 128
+SAMPLE_SECONDS = 120.0
+"""A sample ends itself after less time of its own; a machine that others share gives that slowly."""
+SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
 async def check(job: Job) -> Answer:
     request = job.request
     gate = request.get("gate", "correctness")
-    asked = [case for case in request["cases"] if not case.get("shape_only")]
+    asked = [case for case in request["cases"] if not (case.get("shape_only") or case.get("sampled"))]
     cases = [case for case in asked if case["dtype"] in INTERPRETER_DTYPES]
     checks = [_unproven(gate, case) for case in asked if case["dtype"] not in INTERPRETER_DTYPES]
     for one in checks:
@@ -36,10 +43,13 @@ async def check(job: Job) -> Answer:
     if not cases:
         return Answer("ok", "", facts)
     descriptor = os.memfd_create("kernel-lab", os.MFD_CLOEXEC)
+    pattern = os.memfd_create("kernel-lab-pattern", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(pattern, PATTERN_BYTES)
     try:
-        await _run(job, gate, cases, descriptor, facts)
+        await _run(job, gate, cases, (descriptor, pattern), facts)
     finally:
         os.close(descriptor)
+        os.close(pattern)
     return _answer(job, facts)
 
 
@@ -64,16 +74,17 @@ def _answer(job: Job, facts: dict[str, Any]) -> Answer:
 
 
 async def _run(
-    job: Job, gate: str, cases: list[dict[str, Any]], descriptor: int, facts: dict[str, Any]
+    job: Job, gate: str, cases: list[dict[str, Any]], descriptors: tuple[int, int], facts: dict[str, Any]
 ) -> None:
     request = job.request
     referee = await job.trusted(
         "referee",
-        descriptors=(descriptor,),
+        descriptors=descriptors,
         task_dir=request["task_dir"],
         gate=gate,
         cases=cases,
         shapes=[case for case in request["cases"] if case.get("shape_only")],
+        sampled=[case for case in request["cases"] if case.get("sampled")],
         tolerance=request["tolerance"],
         probes=bool(request.get("probes")),
         seed=int(request.get("seed", secrets.randbits(32))),
@@ -81,15 +92,18 @@ async def _run(
     referee.allow("reference", job.seconds("reference"))
     plan = await expect(referee, "plan")
     empty_calls = await expect(referee, "empty_calls")
+    samples = await expect(referee, "samples")
+    fcntl.fcntl(descriptors[1], fcntl.F_ADD_SEALS, SEALS)
     await referee.send(stage=0)
     await expect(referee, "staged")
     trial = await job.candidate(
-        "interpret", "trial", request["source"], (descriptor,), entry=request["entry"],
+        "interpret", "trial", request["source"], descriptors, entry=request["entry"],
         target=request.get("target"),
     )  # fmt: skip
     captured = asyncio.create_task(_capture(job, empty_calls))
     try:
         await _answer_all(job, referee, trial, plan, facts)
+        await _sample_all(job, gate, referee, trial, samples, facts)
         shapes = []
         if all(one["status"] != "fail" for one in facts["checks"]):  # who is caught need not be asked
             shapes = [await _shape(job, trial, call) for call in empty_calls if call["shape_only"]]
@@ -181,6 +195,27 @@ async def _answer_all(
             judging.cancel()
             await asyncio.gather(judging, return_exceptions=True)
     facts["aten"] = sorted(operations)
+
+
+async def _sample_all(
+    job: Job, gate: str, referee: Child, trial: Child, samples: list[dict[str, Any]], facts: dict[str, Any]
+) -> None:
+    """A few programs of the real launch of each timed shape, until one is wrong."""
+    for number, sample in enumerate(samples):
+        if any(one["status"] == "fail" for one in facts["checks"]):
+            return
+        if "sample" not in sample:
+            _add(job, facts, _plain_check(gate, sample["case"], "unproven", sample["why"]))
+            continue
+        trial.allow("case", max(SAMPLE_SECONDS, job.seconds("case")))
+        await trial.send(**{key: value for key, value in sample.items() if key not in ("case", "D")})
+        shape = next(iter(sample["sample"].values()))
+        report = claims.sample((await _said(trial)).get("report"), shape, SAMPLE_ROWS)
+        trial.idle()
+        referee.allow("reference", job.seconds("reference"))
+        await referee.send(sampled=number, report=report)
+        _add(job, facts, await expect(referee, "check"))
+        referee.idle()
 
 
 async def _shape(job: Job, trial: Child, call: dict[str, Any]) -> list[Any] | str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from children import Failed
+from wire import one_line
 
 NAME_LIMIT = 200
 ARGUMENTS_LIMIT = 256
@@ -91,6 +92,22 @@ def launched(value: Any) -> dict[str, Any]:
     _need(isinstance(given, list) and len(given) == len(seen) and all(_given(v) for v in given))
     checked: dict[str, Any] = value
     return checked
+
+
+def sample(value: Any, shape: dict[str, Any], most: int) -> dict[str, Any]:
+    """What a trial says about a sample of a launch whose result is `shape`d [batch, head, query, D]."""
+    _need(isinstance(value, dict) and isinstance(value.get("seconds"), int | float))
+    for key in ("unproven", "nothing"):
+        if key in value:
+            _need(isinstance(value[key], str))
+            return {key: one_line(value[key]), "seconds": value["seconds"]}
+    rows, programs = value.get("rows"), value.get("programs")
+    _need(isinstance(rows, list) and 0 < len(rows) <= most)
+    for row in rows:
+        _need(isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row))
+        _need(all(0 <= n < size for n, size in zip(row, shape["shape"][:3], strict=True)))
+    _need(isinstance(programs, list) and all(isinstance(text, str) for text in programs))
+    return {"rows": rows, "programs": [one_line(p, 80) for p in programs[:8]], "seconds": value["seconds"]}
 
 
 def names(value: Any) -> list[str]:

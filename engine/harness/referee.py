@@ -25,6 +25,7 @@ import time
 from typing import Any
 
 import probes
+import sampled
 import tensors
 import torch
 from compare import Comparison, compare, tolerance_for
@@ -72,7 +73,7 @@ class Step:
 
 
 class Referee:
-    def __init__(self, specification: dict[str, Any], descriptor: int) -> None:
+    def __init__(self, specification: dict[str, Any], descriptor: int, pattern: int | None = None) -> None:
         self._spec = specification
         self._reference = tensors.load_reference(specification["task_dir"])
         self._cases: list[dict[str, Any]] = specification["cases"]
@@ -82,6 +83,7 @@ class Referee:
         self._random = random.Random(int(specification["seed"]))  # noqa: S311 (an order, no secret)
         self.steps = self._order()
         self._layouts = [self._layout(index) for index in range(len(self._cases))]
+        self.sampled = sampled.Sampled(specification, self._reference, self._random, pattern)
         self._map = self._lay_out()
 
     # ---- the plan ---------------------------------------------------------------------------------
@@ -127,6 +129,8 @@ class Referee:
             first = next(iter(self._inputs(step.case, "main").inputs.values()))
             size = first.numel() * first.element_size()
             step.out, step.held = region(size), region(size)
+        for sample in self.sampled.samples:
+            sample["out"] = region(sampled.result_bytes(sample))
         os.ftruncate(self._descriptor, end)
         return mmap.mmap(self._descriptor, end)
 
@@ -249,6 +253,10 @@ class Referee:
             seen.setdefault(storage._cdata, torch.empty(0, dtype=torch.uint8).set_(storage))
         return list(seen.values())
 
+    def bytes_of(self, region: dict[str, int]) -> torch.Tensor:
+        """A copy of what the candidate's process left there."""
+        return self._bytes(region).clone()
+
     def _bytes(self, region: dict[str, int]) -> torch.Tensor:
         return torch.frombuffer(self._map, dtype=torch.uint8, count=region["bytes"], offset=region["offset"])
 
@@ -336,9 +344,10 @@ def clone(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> int:
     torch.set_num_threads(1)
     try:
-        referee = Referee(specification, descriptors[0])
+        referee = Referee(specification, *descriptors)
         wire.send(plan=referee.plan())
         wire.send(empty_calls=referee.empty_calls)
+        wire.send(samples=referee.sampled.samples)
         while True:
             message = wire.receive()
             if "collect" in message:
@@ -348,6 +357,10 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
                 wire.send(staged=message["stage"])
             if "judge" in message:
                 wire.send(check=referee.judge(referee.steps[message["judge"]]))
+            if "sampled" in message:
+                number, report = message["sampled"], message["report"]
+                values = referee.bytes_of(referee.sampled.samples[number]["out"])
+                wire.send(check=referee.sampled.judge(number, report, values))
             if "finish" in message:
                 wire.send(checks=referee.verdicts(message["finish"], message["elsewhere"], message["shapes"]))
                 return 0

@@ -20,6 +20,8 @@ import census
 import identity
 import interpreting
 import launchargs
+import patterns
+import samples
 import standins
 import tensors
 import torch
@@ -57,6 +59,10 @@ class Launches:
         self.reads = standins.DeviceStandIn("cpu")
         self.idle = False
         self.backwards = False
+        self.sampler: samples.Sampler | None = None
+        """Takes the launches in place of the interpreter, and runs some of their programs by `execute`."""
+        self.tracer = samples.Tracer()
+        self._chosen: tuple[list[int], list[tuple[int, int, int]]] | None = None
         self._grid: list[int] = []
 
     def install(self) -> None:
@@ -65,11 +71,16 @@ class Launches:
         set_grid_idx = interpreter.interpreter_builder.set_grid_idx
 
         def remember(*dims: int) -> Any:
+            if launches._chosen is not None:
+                return set_grid_dim(*launches._chosen[0])
             launches._grid = [int(n) for n in dims]
             return set_grid_dim(*dims)
 
         def place(*at: int) -> Any:
-            if launches.backwards:
+            if launches._chosen is not None:
+                at = launches._chosen[1][at[0]]
+                launches.tracer.next_program()
+            elif launches.backwards:
                 at = tuple(size - 1 - n for size, n in zip(launches._grid, at, strict=True))
             return set_grid_idx(*at)
 
@@ -85,6 +96,7 @@ class Launches:
         interpreter.interpreter_builder.set_grid_idx = place
         InterpretedFunction.run = run
         JITFunction.run = not_here
+        self.tracer.install()
 
     def begin(self, counted: census.Census, *, idle: bool, backwards: bool = False) -> None:
         """A new call."""
@@ -99,10 +111,12 @@ class Launches:
         result = None
         self.census.paused = self.reads.paused = True
         try:
-            if self.idle and not warmup:
+            if (self.idle or self.sampler is not None) and not warmup:
                 bound = {**dict(zip(fn.arg_names, args, strict=False)), **kwargs}
                 dims = [int(n) for n in (grid(bound) if callable(grid) else grid)]
                 self._grid = dims + [1] * (3 - len(dims))
+                if self.sampler is not None and min(self._grid) > 0:
+                    self.sampler.take(fn, args, kwargs, self._grid)
             else:
                 result = self._run(fn, *args, grid=grid, warmup=warmup, **kwargs)
         finally:
@@ -111,6 +125,24 @@ class Launches:
             self.seen.append([fn.fn.__name__, self._grid])
             self.given.append(given)
         return result
+
+    def execute(
+        self,
+        fn: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        dims: list[int],
+        programs: list[tuple[int, int, int]],
+    ) -> None:
+        """Run some programs of a grid of `dims`, which the kernel sees as it is."""
+        paused = self.census.paused, self.reads.paused
+        self.census.paused = self.reads.paused = True
+        self._chosen = (dims, programs)
+        try:
+            self._run(fn, *args, grid=(len(programs), 1, 1), warmup=False, **kwargs)
+        finally:
+            self._chosen = None
+            self.census.paused, self.reads.paused = paused
 
 
 class Memory:
@@ -145,6 +177,8 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
     launches = Launches(path)
     launches.install()
     memory = Memory(descriptors[0])
+    arena = patterns.Arena(descriptors[1]) if len(descriptors) > 1 else None
+    sampler = samples.Sampler(launches, launches.tracer, path)
     snapshot = identity.Snapshot()
     wire.send(phase="load")
     try:
@@ -159,6 +193,11 @@ def run(wire: Wire, specification: dict[str, Any], descriptors: list[int]) -> in
                     break
                 if "shape" in step:
                     wire.send(report=_launches_of(entry, step, launches, path))
+                    continue
+                if "sample" in step and arena is not None:
+                    report = _sampled(entry, step, memory, sampler, arena, path)
+                    candidatefile.flush()
+                    wire.send(report=report)
                     continue
                 if step["spoil"]:
                     kept.poison({out.untyped_storage().data_ptr() for out in held})
@@ -222,6 +261,33 @@ def _one(
         memory.store(held[-1], step["held"])
     held.append(out)
     return report
+
+
+def _sampled(
+    entry: Callable[..., Any],
+    step: dict[str, Any],
+    memory: Memory,
+    sampler: samples.Sampler,
+    arena: patterns.Arena,
+    path: str,
+) -> dict[str, Any]:
+    """Rows of a timed shape's result that a few of its programs wrote; their values go to the memory."""
+    started = time.perf_counter()
+    try:
+        inputs = arena.inputs(step["sample"], step["orders"], step["integers"])
+        report, values = sampler.answer(entry, step, inputs)
+    except Refused:
+        raise
+    except MemoryError:
+        report, values = {"unproven": "there is no room for its inputs"}, None
+    except BaseException as failure:
+        why = _refused(failure, path)
+        if why.outcome not in ("oom", "unproven"):
+            raise why from failure
+        report, values = {"unproven": why.detail}, None
+    if values is not None:
+        memory.store(values, step["out"])
+    return {**report, "seconds": round(time.perf_counter() - started, 4)}
 
 
 def _launches_of(

@@ -13,9 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONG = 512
-"""From so many keys or queries on, a timed shape has a narrow case of its length."""
-MOST_KEYS, MOST_QUERIES = 8192, 2048
-"""Longer ones would take the interpreter too long."""
+"""From so many queries on, a timed shape has a narrow case of its length."""
+MOST_QUERIES = 2048
+"""More would take the interpreter too long."""
+LONGEST_SAMPLE = 8192
+SHORTENED = 4096
+SHORTEN = 0.75
+"""So often the sequences of longer caches than LONGEST_SAMPLE end at SHORTENED in a sample."""
 
 
 def frozen_seed(lab_seed: int, *parts: object) -> int:
@@ -53,29 +57,48 @@ def in_dtypes(cases: Sequence[Mapping[str, Any]], dtypes: Sequence[str], seed: i
     return [{**case, "dtype": rng.choice(dtypes)} for case in cases]
 
 
-def long_cases(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One narrow case as long as each timed shape, for where the timed shapes themselves do not run.
-
-    All keys of a timed shape meet few queries of one head, and all its queries few keys.
-    """
+def model_cases(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The heads of each timed shape over few keys, every program of which runs, where no timed shape does."""
     found: dict[str, dict[str, Any]] = {}
     for workload in workloads:
-        keys, queries = int(workload["Sk"]), int(workload["Sq"])
-        narrow = {
-            **{key: workload[key] for key in ("task", "D", "causal") if key in workload},
-            "B": 1,
-            "Hq": 1,
-            "Hkv": 1,
-            "dtype": "fp16",
-            "layout": "contiguous",
-            "distribution": "normal",
-        }
-        if LONG <= keys <= MOST_KEYS:
-            lengths = [keys] if "seq_lens" in workload else None
-            found[f"keys-{keys}"] = {**narrow, "Sq": min(queries, 8), "Sk": keys, "seq_lens": lengths}
-        if LONG <= queries <= MOST_QUERIES:
-            found[f"queries-{queries}"] = {**narrow, "Sq": queries, "Sk": 64, "causal": False}
+        heads = {key: workload[key] for key in ("task", "Hq", "Hkv", "D")}
+        queries = min(int(workload["Sq"]), 16)
+        case = {**heads, "B": 1, "Sq": queries, "Sk": 40, "causal": workload.get("causal", True)}
+        if "seq_lens" in workload:
+            case["seq_lens"] = [33]
+        name = "-".join(str(case[key]) for key in ("Hq", "Hkv", "D"))
+        found.setdefault(f"heads-{name}", {**case, **_NARROW})
     return [{**case, "id": name} for name, case in found.items()]
+
+
+def long_cases(workloads: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One narrow case with as many queries as each timed shape has, over few keys of one head: all rows of a
+    head where the timed shapes themselves do not run."""
+    found: dict[str, dict[str, Any]] = {}
+    for workload in workloads:
+        queries = int(workload["Sq"])
+        if LONG <= queries <= MOST_QUERIES:
+            heads = {**{key: workload[key] for key in ("task", "D")}, "B": 1, "Hq": 1, "Hkv": 1}
+            found[f"queries-{queries}"] = {**heads, "Sq": queries, "Sk": 64, "causal": False, **_NARROW}
+    return [{**case, "id": name} for name, case in found.items()]
+
+
+def sampled_cases(workloads: Sequence[Mapping[str, Any]], task: str, seed: int) -> list[dict[str, Any]]:
+    """The timed shapes, of whose launches a few programs run in the interpreter.
+
+    Very long sequences are mostly cut short there: what a cache holds is data that no launch depends on.
+    """
+    rng = random.Random(seed)  # noqa: S311  a choice, not a secret
+    cases = []
+    for case in seeded_cases(workloads, task, seed):
+        lengths = case.get("seq_lens")
+        if case["Sk"] > LONGEST_SAMPLE and lengths is not None and rng.random() < SHORTEN:
+            case = {**case, "seq_lens": [min(int(length), SHORTENED) for length in lengths]}
+        cases.append({**case, "sampled": True})
+    return cases
+
+
+_NARROW = {"dtype": "fp16", "layout": "contiguous", "distribution": "normal"}
 
 
 def _draw(hidden: Mapping[str, Any], task: str, rng: random.Random, index: int) -> dict[str, Any]:

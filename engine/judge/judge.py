@@ -17,7 +17,15 @@ from kernel_lab.engine.candidate import Candidate, parse
 from kernel_lab.engine.errors import CandidateInvalid
 from kernel_lab.engine.facts import Check, Launch, Reason, Speed
 from kernel_lab.engine.judge import verdict
-from kernel_lab.engine.judge.cases import frozen_seed, hidden_cases, in_dtypes, long_cases, seeded_cases
+from kernel_lab.engine.judge.cases import (
+    frozen_seed,
+    hidden_cases,
+    in_dtypes,
+    long_cases,
+    model_cases,
+    sampled_cases,
+    seeded_cases,
+)
 from kernel_lab.engine.judge.lint import lint, lint_verdict
 from kernel_lab.engine.judge.measured import MeasuredDevice
 from kernel_lab.engine.judge.race import THRESHOLD, RaceScore, decide_measured, disturbed
@@ -120,13 +128,16 @@ class Judge:
     async def correctness(self, source: str, seed: int, on_check: OnCheck = None) -> GateResult:
         """Every edge case and hidden shapes, against float64 beside an FA2-like computation.
 
-        On a card also every timed shape, in the dtype it is timed in; without one narrow cases of its length.
+        On a card also every timed shape, in the dtype it is timed in; without one the heads of the timed
+        shapes over few keys, and for each timed shape a few programs of its real launch.
         """
         gate_seed = frozen_seed(seed, "correctness")
-        narrow = [] if self.measured else long_cases(self.workloads)
+        narrow = [] if self.measured else [*long_cases(self.workloads), *model_cases(self.workloads)]
         cases = self._cases([*self.task.static_cases, *self._hidden(gate_seed), *narrow], gate_seed)
         if self.measured:
             cases += seeded_cases(self.workloads, self.task.name, gate_seed)
+        else:
+            cases += sampled_cases(self.workloads, self.task.name, gate_seed)
         return await self._run("correctness", source, cases, gate_seed, probes=False, on_check=on_check)
 
     async def integrity(

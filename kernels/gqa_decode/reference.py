@@ -62,6 +62,24 @@ def moved_bytes(workload):
     return 2.0 * 2 * w["D"] * rows + 4 * w["B"]
 
 
+def part(inputs, workload, b, head, first, last):
+    """The queries first to last - 1 of one head as a workload of their own: its inputs, and its dict."""
+    w, kv_head = workload, head // (workload["Hq"] // workload["Hkv"])
+    # With the later queries left out, the sequence ends where the last of these stands.
+    length = max(0, lengths_of(w)[b] - w["Sq"] + last)
+    room = max(1, length)
+    caches = {n: inputs[n][b : b + 1, kv_head : kv_head + 1, :room] for n in ("k_cache", "v_cache")}
+    q = inputs["q"][b : b + 1, head : head + 1, first:last]
+    seq_lens = torch.tensor([length], dtype=torch.int32, device=q.device)
+    small = {**w, "B": 1, "Hq": 1, "Hkv": 1, "Sq": last - first, "Sk": room, "seq_lens": [length]}
+    return {"q": q, **caches, "seq_lens": seq_lens}, small
+
+
+def integer_inputs(workload):
+    """Contents of the inputs that hold integers, by name."""
+    return {"seq_lens": lengths_of(workload)}
+
+
 # Inputs
 
 

@@ -54,6 +54,22 @@ def moved_bytes(workload):
     return 2.0 * w["B"] * w["D"] * 2 * (w["Hq"] * w["Sq"] + w["Hkv"] * w["Sk"])
 
 
+def part(inputs, workload, b, head, first, last):
+    """The rows first to last - 1 of one head as a workload of their own: its inputs, and its dict."""
+    w, kv_head = workload, head // (workload["Hq"] // workload["Hkv"])
+    # Keys that the last of these rows sees: aligned with them, causal means the same as in the whole.
+    keys = max(0, min(w["Sk"], last + w["Sk"] - w["Sq"])) if w["causal"] else w["Sk"]
+    k, v = (inputs[name][b : b + 1, kv_head : kv_head + 1, :keys] for name in ("k", "v"))
+    q = inputs["q"][b : b + 1, head : head + 1, first:last]
+    small = {**w, "B": 1, "Hq": 1, "Hkv": 1, "Sq": last - first, "Sk": keys}
+    return {"q": q, "k": k, "v": v}, small
+
+
+def integer_inputs(workload):
+    """Contents of the inputs that hold integers, by name: none."""
+    return {}
+
+
 # Inputs
 
 

@@ -51,6 +51,9 @@ async def judges(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict
         ("reads_its_parent", "integrity", {"crash"}),
         ("wrong_beyond_4096", "correctness", {"compare"}),
         ("falls_back_on_large", "integrity", {"same_launches"}),
+        ("by_the_size_of_the_grid", "correctness", {"compare"}),
+        ("nothing_from_large_grids", "correctness", {"real_launch"}),
+        ("by_the_strides", "correctness", {"compare"}),
     ],
 )
 async def test_a_cheat_is_caught_while_it_runs_with_the_lint_off(

@@ -82,6 +82,28 @@ def test_reference_is_the_formula(task: str, w: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("task", "w"), SMALL_CASES)
+def test_rows_of_a_head_as_a_workload_of_their_own_have_the_same_answer(task: str, w: dict[str, Any]) -> None:
+    module = REFERENCES[task]
+    inputs = module.make_inputs(w, seed=3, device="cpu", dtype=torch.float64)
+    whole, counts = module.reference(inputs, w), module.row_key_counts(w)
+    for b in range(w["B"]):
+        for head in range(w["Hq"]):
+            for first, last in ((0, w["Sq"]), (w["Sq"] // 2, w["Sq"] // 2 + 1), (0, 1)):
+                part, small = module.part(inputs, w, b, head, first, last)
+                assert torch.equal(module.row_key_counts(small)[0], counts[b, first:last])
+                expected = whole[b, head, first:last]
+                assert torch.allclose(module.reference(part, small)[0, 0], expected, atol=1e-12)
+                emulated = module.baseline_emulation(part, small)[0, 0]
+                assert torch.allclose(emulated.double(), expected, atol=1e-2)
+
+
+def test_lengths_are_the_only_integers_that_inputs_hold() -> None:
+    assert PREFILL.integer_inputs(SMALL["gqa_prefill"][0]) == {}
+    assert DECODE.integer_inputs(SMALL["gqa_decode"][0]) == {"seq_lens": [0, 1, 8]}
+    assert DECODE.integer_inputs(SMALL["gqa_decode"][2]) == {"seq_lens": [6]}
+
+
+@pytest.mark.parametrize(("task", "w"), SMALL_CASES)
 def test_cost_is_what_a_count_of_pairs_gives(task: str, w: dict[str, Any]) -> None:
     reference = REFERENCES[task]
     pairs = [

@@ -3,7 +3,7 @@
 # kind = [35, 40]
 # task = "gqa_decode"
 # base = "plain"
-# needs = "gpu"
+# needs = "static"
 # probes = ["compare"]
 # [[edit]]
 # old = "    first = 0\n"
