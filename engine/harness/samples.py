@@ -403,6 +403,7 @@ class Sampler:
         """Run these programs; by program, the addresses that it stores to (`address`) or reads (`trace`)."""
         tracer, scope = self._tracer, call.function.fn.__globals__
         tracer.mode, tracer.addresses = mode, []
+        before = scope.get("range", builtins.range)
         if mode == "address":
             scope["range"] = self._range
         try:
@@ -416,7 +417,9 @@ class Sampler:
         finally:
             tracer.mode = ""
             if mode == "address":
-                del scope["range"]
+                scope["range"] = before
+                if before is builtins.range:
+                    del scope["range"]
         none = np.zeros(0, dtype=np.uint64)
         return [np.unique(np.concatenate(found)) if found else none for found in tracer.addresses]
 
