@@ -26,7 +26,7 @@ INTERPRETER_DTYPES = ("fp16",)
 PATTERN_BYTES = 8 << 20
 """As in patterns.py, which the host does not load: it has no torch."""
 SAMPLE_ROWS = 128
-SAMPLE_SECONDS = 120.0
+SAMPLE_SECONDS = 240.0
 """A sample ends itself after less time of its own; a machine that others share gives that slowly."""
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
