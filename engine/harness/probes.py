@@ -38,6 +38,10 @@ KINDS = {
 }
 
 
+REAL_LAUNCH = "real_launch"
+"""That programs of a timed shape's real launch write something: told by samples, not over all calls."""
+
+
 def chosen_cases(cases: list[dict[str, Any]], rng: random.Random) -> list[int]:
     """Cases that are called more than once: one of each sort, small ones, and never one of a few keys."""
     sorts: dict[tuple[Any, ...], list[tuple[int, int]]] = {}

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import patterns
+import probes
 import tensors
 import torch
 from compare import Comparison, compare, tolerance_for
@@ -78,7 +79,7 @@ class Sampled:
                 "detail": f"a sample of the real launch: {report['unproven']}",
             }
         if "nothing" in report:
-            return {**check, "probe": "real_launch", "status": "fail", "detail": str(report["nothing"])}
+            return {**check, "probe": probes.REAL_LAUNCH, "status": "fail", "detail": str(report["nothing"])}
         rows: list[list[int]] = report["rows"]
         size = case["D"] * 2
         out = values[: len(rows) * size].view(torch.float16).reshape(len(rows), case["D"])
