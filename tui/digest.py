@@ -23,6 +23,7 @@ class Seen:
     kept: int = 0
     baseline: str = "fa2"
     scores: dict[str, float] = field(default_factory=dict)
+    usd: float = 0.0
 
 
 def seen_now(model: LabModel) -> Seen:
@@ -33,17 +34,20 @@ def seen_now(model: LabModel) -> Seen:
     baseline = "fa2" if all("fa2" in row.score for row in champions.values()) else "seed"
     scores = {task: row.score[baseline] for task, row in champions.items() if baseline in row.score}
     kept = model.view.counts.get("keep", 0) if model.view else 0
-    return Seen(model.done, kept, baseline, scores)
+    usd = model.view.spending.usd if model.view else 0.0
+    return Seen(model.done, kept, baseline, scores, usd)
 
 
 def digest(before: Seen, now: Seen, waiting: int, *, estimated: bool) -> str:
-    """`212 tried, 3 kept, 1 needs you, decode 1.31 → 1.44× FA2`; empty if nothing was tried meanwhile."""
+    """`212 tried, 3 kept, 1 needs you, 4.10 USD, decode 1.31 → 1.44× FA2`; empty if nothing was tried."""
     tried = now.done - before.done
     if tried <= 0:
         return ""
     parts = [f"{tried} tried", f"{max(0, now.kept - before.kept)} kept"]
     if waiting:
         parts.append(f"{waiting} {'needs' if waiting == 1 else 'need'} you")
+    if now.usd > before.usd:
+        parts.append(fmt.usd(now.usd - before.usd))
     for task, score in now.scores.items():
         old = before.scores.get(task) if before.baseline == now.baseline else None
         if old is None or f"{old:.2f}" == f"{score:.2f}":
@@ -61,7 +65,8 @@ def read_seen(lab: Path, file: Path | None = None) -> Seen | None:
         return None
     with contextlib.suppress(TypeError, ValueError, AttributeError):
         scores = {str(task): float(score) for task, score in entry["scores"].items()}
-        return Seen(int(entry["done"]), int(entry["kept"]), str(entry["baseline"]), scores)
+        usd = float(entry.get("usd", 0.0))
+        return Seen(int(entry["done"]), int(entry["kept"]), str(entry["baseline"]), scores, usd)
     return None
 
 

@@ -58,6 +58,11 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3_600} h {whole % 3_600 // 60:02d} min"
 
 
+def usd(value: float) -> str:
+    """An amount of money: `4.10 USD`, `0.0042 USD` where cents say nothing."""
+    return f"{value:.2f} USD" if value >= 0.01 or value == 0 else f"{value:.4f} USD"
+
+
 def ago(seconds: float) -> str:
     """How long ago, coarsely: `just now`, `5 min ago`, `3 h ago`, `12 d ago`."""
     if seconds < 60:

@@ -42,7 +42,7 @@ def status_lines(model: LabModel, width: int, height: int, replaying: bool) -> l
     parts = [_state_word(model, replaying), _experiment_word(model), *champion_words(model)]
     rest = [
         Text.styled(f"mode {one_line(view.mode, 12) or '-'}", theme.LABEL),
-        _budget_word(model),
+        budget_word(model),
         card_word(model),
         _judge_word(model),
         Text.styled(one_line(view.model, 30), theme.LABEL),
@@ -147,7 +147,7 @@ def champion_words(model: LabModel, brief: int = 0) -> list[Text]:
     return result
 
 
-def _budget_word(model: LabModel) -> Text:
+def budget_word(model: LabModel) -> Text:
     budget = model.setting("budget")
     words = f"{model.done}/{budget} tried" if budget else f"{model.done} tried"
     spent = model.view.spending if model.view is not None else None
@@ -185,6 +185,9 @@ def _judge_word(model: LabModel) -> Text:
     why = provisional(model.view.selftest) if model.view else ""
     if why:
         return Text.styled(f"keeps provisional ({one_line(why, 60)})", theme.WARN)
+    tried = model.view.selftest if model.view else None
+    if tried is not None and tried.line:
+        return Text.styled(f"judge {one_line(tried.line, 80).partition(',')[0]}", theme.GOOD)
     return Text.styled(
         "judge: checked, estimated" if model.estimated else "judge: checked, measured", theme.LABEL
     )

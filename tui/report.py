@@ -32,6 +32,9 @@ LISTED_MOST = 3_000
 VALUE_LIMIT = 300
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
+_THIS_MACHINE = ("uuid", "cuda_visible", "devices", "other_processes")
+"""Parts of the environment that name one machine and prove nothing about the numbers."""
+
 _TOLD: tuple[type[e.Event], ...] = (
     e.EngineStarted,
     e.EngineStopped,
@@ -98,7 +101,7 @@ def _head(view: LabView, name: str, champions: Mapping[str, ExperimentRow], made
     lines = [f"<h1>{_t(name, 80)}</h1>"]
     kind = "measured on the card" if view.device_kind == "measured" else "static: speeds are estimated"
     lines.append(
-        f'<p class="dim">{_t(view.gpu, 40)} ({kind}), {_t(view.model, 60)}; {tried} experiments, '
+        f'<p class="dim">{_t(view.gpu, 40)} ({kind}), {_t(view.model, 60)}; {tried} {"experiment" if tried == 1 else "experiments"}, '
         f"{view.counts.get('keep', 0)} kept; as of {_when(made)} UTC</p>"
     )
     for task, row in champions.items():
@@ -269,8 +272,13 @@ def _experiments(rows: Sequence[ExperimentRow], view: LabView) -> str:
 def _environment(view: LabView) -> str:
     rows = []
     for name, value in sorted(view.environment.items()):
-        words = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
-        rows.append([_t(name, 40), f"<code>{_t(words, VALUE_LIMIT * 4)}</code>"])
+        parts = value.items() if isinstance(value, dict) else ((None, value),)
+        for part, inner in sorted(parts, key=lambda pair: str(pair[0])):
+            if part in _THIS_MACHINE:
+                continue
+            words = inner if isinstance(inner, str) else json.dumps(inner, sort_keys=True, default=str)
+            what = _t(name, 40) if part is None else f"{_t(name, 40)}: {_t(part, 40)}"
+            rows.append([what, f"<code>{_t(words, VALUE_LIMIT)}</code>"])
     settings = [f"{_t(key, 40)} = {_t(value, VALUE_LIMIT)}" for key, value in sorted(view.config.items())]
     left_out = "".join(f"<li>{_t(line)}</li>" for line in view.left_out)
     return (

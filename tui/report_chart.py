@@ -15,7 +15,30 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 16, 18, 34
 COLUMNS = 400
 """Points are thinned to two for each of so many columns."""
 
-TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
+TICKS = (
+    1.0,
+    0.1,
+    10.0,
+    0.5,
+    2.0,
+    5.0,
+    0.2,
+    1.5,
+    0.7,
+    3.0,
+    0.05,
+    20.0,
+    50.0,
+    100.0,
+    1.2,
+    0.8,
+    0.9,
+    1.1,
+    1.3,
+    1.4,
+)
+"""The more telling first: one that has no room beside those before it is left out."""
+TICK_ROOM = 22
 
 
 class _Scale:
@@ -63,9 +86,11 @@ def legend(rows: Iterable[Scored]) -> str:
 
 def _axes(scale: _Scale, low: float, high: float) -> list[str]:
     parts = []
+    taken: list[float] = []
     for tick in TICKS:
-        if low <= tick <= high:
-            y, name = scale.y(tick), "unit" if tick == 1.0 else "axis"
+        y, name = scale.y(tick), "unit" if tick == 1.0 else "axis"
+        if low <= tick <= high and all(abs(y - other) >= TICK_ROOM for other in taken):
+            taken.append(y)
             parts.append(f'<line class="{name}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g}&#215;</text>')
     step = max(1, round(scale.last / 8))

@@ -13,6 +13,8 @@ from kernel_lab.tui.digest import Seen, digest, read_seen, write_seen
 def test_the_line_counts_what_came_since_and_names_champions_that_moved() -> None:
     before = Seen(10, 2, "fa2", {"gqa_decode": 1.31, "gqa_prefill": 0.9})
     now = Seen(222, 5, "fa2", {"gqa_decode": 1.44, "gqa_prefill": 0.9})
+    spent = Seen(222, 5, "fa2", {"gqa_decode": 1.31}, 4.1)
+    assert digest(before, spent, 0, estimated=False).endswith("212 tried, 3 kept, 4.10 USD")
     assert digest(before, now, 1, estimated=False) == (
         "since you were here: 212 tried, 3 kept, 1 needs you, decode 1.31 → 1.44× FA2"
     )

@@ -174,3 +174,66 @@ def test_a_terminal_that_goes_away_leaves_no_process(
     child.close(force=False)
     process.wait(15)
     assert lab.ledger.view().engine_alive
+
+
+def test_streaming_text_costs_less_than_a_tenth_of_a_core(
+    terminal: Spawn, lab: FakeLab, engine: FakeEngine
+) -> None:
+    lab.past(20)
+    child = terminal("open", lab.folder)
+    child.expect("nothing needs you")
+    reading = threading.Thread(target=lambda: child.expect(pexpect.EOF), daemon=True)
+    reading.start()
+    time.sleep(3)
+    now = {"experiment": lab.last + 1, "task": "gqa_decode", "phase": "propose"}
+    process = psutil.Process(child.pid)
+    begin, cpu = time.monotonic(), sum(process.cpu_times()[:2])
+    tokens = 0
+    while time.monotonic() - begin < 8:
+        tokens += 10  # 100 tokens/s, in ten writes a second
+        lab.ledger.set_now({**now, "text": "token " * tokens})
+        time.sleep(0.1)
+    used = (sum(process.cpu_times()[:2]) - cpu) / (time.monotonic() - begin)
+    assert "token token" in written(child)
+    assert used < 0.10, f"{used:.1%} of a core"
+    child.send("q")
+    reading.join(WAIT_S)
+
+
+def test_a_day_at_the_lab_from_approval_to_report(
+    terminal: Spawn, lab: FakeLab, engine: FakeEngine, tmp_path: Path
+) -> None:
+    number = asked(lab)
+    child = terminal("open", lab.folder)
+    child.expect("may it be judged")
+    time.sleep(1.5)
+    child.send("a")
+    child.expect(f"#{number} is approved")
+    child.send("i")
+    child.send("use exp2\r")
+    child.expect("What should become of the idea")
+    child.send("k")
+    child.expect("kept: the first agent")
+    child.send("q")
+    child.expect(pexpect.EOF)
+    lab.judge(number, "gqa_decode", 1.2)
+    lab.finish(number, "keep")
+    again = terminal("open", lab.folder)
+    again.expect("since you were here: 1 tried, 1 kept")
+    again.send("v")
+    again.expect("Why veto")
+    time.sleep(0.5)
+    again.send("it smells\r")
+    again.expect("vetoed")
+    again.send("q")
+    again.expect("the engine goes on")
+    again.expect(pexpect.EOF)
+    again.close()
+    assert again.exitstatus == 0
+    row = lab.ledger.experiment(number)
+    assert row is not None and row.status == "vetoed"
+    page = tmp_path / "lab.html"
+    made = terminal("report", "--lab", lab.folder, "-o", page)
+    made.expect("open it in a browser")
+    made.expect(pexpect.EOF)
+    assert "it smells" in page.read_text()

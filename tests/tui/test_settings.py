@@ -10,7 +10,7 @@ from cockpit_driver import Cockpit
 from fake_lab import FakeLab
 from kernel_lab.engine import paths
 from kernel_lab.tui import actions, filters, theme
-from kernel_lab.tui.settings import TEMPLATE, THEMES, Settings, read_settings
+from kernel_lab.tui.settings import DESKTOPS, TEMPLATE, THEMES, Settings, read_settings
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -170,3 +170,15 @@ async def test_with_ascii_the_whole_screen_is_ascii(cockpit: Cockpit, lab: FakeL
         svg = driver.app.export_screenshot(simplify=True)
         shown = re.sub(r"&#\d+;|&\w+;", "", "".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg)))
         assert "kernel-lab" in svg and shown.isascii(), sorted({c for c in shown if not c.isascii()})
+
+
+def test_the_documentation_names_every_setting_and_value() -> None:
+    from dataclasses import fields
+
+    page = (Path(__file__).parents[2] / "docs" / "cockpit.md").read_text(encoding="utf-8")
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert set(rows) == {field.name for field in fields(Settings)} - {"problems"}
+    assert all(f"`{name}`" in rows["theme"] for name in THEMES)
+    assert all(f"`{name}`" in rows["desktop"] for name in DESKTOPS)
+    example = page.split("```toml\n")[1].split("```")[0]
+    assert read_settings(written(example)).problems == ()

@@ -70,6 +70,14 @@ async def test_a_static_lab_names_the_card_and_says_that_it_is_not_there(
         assert "judge: checked, estimated" in driver.text("#status")
 
 
+async def test_the_status_says_what_the_judge_caught(cockpit: Cockpit, lab: FakeLab) -> None:
+    lab.write(e.SelftestJudged("green", "caught 47/47, false alarms 0/9", (), (), False))
+    async with cockpit(lab.folder) as driver:
+        await driver.until(lambda: "judge caught 47/47" in driver.text("#status"))
+        lab.write(e.SelftestJudged("red", "caught 46/47", ("memo",), (), False))
+        await driver.until(lambda: "keeps provisional (judge red: memo)" in driver.text("#status"))
+
+
 async def test_throttling_is_coloured_as_a_warning(cockpit: Cockpit, card_lab: FakeLab) -> None:
     race(card_lab, card_lab.begin(), clock_mhz=900, throttle=["thermal_slowdown"])
     async with cockpit(card_lab.folder) as driver:

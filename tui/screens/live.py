@@ -104,7 +104,9 @@ class LiveScreen(SteeringScreen):
         if lab_dir is None or model.view is None:
             return
         if parts & {"queue", "view"}:
-            self.lab_app.caller.waits(one_line(model.view.lab, 60), map(sight_of, model.questions))
+            asked = [("asked", row.experiment, row.text) for row in model.view.asked]
+            waiting = [*map(sight_of, model.questions), *asked]
+            self.lab_app.caller.waits(one_line(model.view.lab, 60), waiting)
         if not parts & {"view", "rows", "reset"}:
             return
         before, first = self._seen, self._seen is None

@@ -1,8 +1,9 @@
-"""Setting up a lab: five choices with defaults, and a line that says what the numbers will be worth."""
+"""Setting up a lab: a few choices with defaults, and a line that says what the numbers will be worth."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from kernel_lab.engine.errors import LabError
 from kernel_lab.engine.lab import LabConfig, create_lab, new_lab_dir, remember_lab
 from kernel_lab.tui import theme
 from kernel_lab.tui.choices import DEFAULT_MODEL, choose_device
+from kernel_lab.tui.proposers import ProposerOffer, proposer_offers
 from kernel_lab.tui.screens.base import TellsFailures
 from kernel_lab.tui.text import one_line
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Select, Static
 
@@ -23,21 +26,12 @@ TASKS = (
     ("decode", "gqa_decode"),
     ("prefill", "gqa_prefill"),
 )
-PROPOSERS = (
-    ("search: turns switches and settings, needs no key", "search"),
-    ("manual: you write the candidates in your editor", "manual"),
-    ("folder: judges the files that you drop into the lab", "folder"),
-)
-CAPS = (("1 USD", "1"), ("5 USD", "5"), ("20 USD", "20"), ("100 USD", "100"))
-AGENT_WORDS = {
-    "anthropic": "anthropic and search: a model writes, search settles",
-    "openai": "openai and search: a model writes, search settles",
-}
 MODES = (
     ("wins: asks before a win is kept", "wins"),
     ("ask: asks before anything is judged", "ask"),
     ("auto: keeps what is proven, holds what is strange", "auto"),
 )
+CAPS = (("1 USD", "1"), ("5 USD", "5"), ("20 USD", "20"), ("100 USD", "100"))
 BUDGETS = (("no limit: until it is stopped", "0"), ("12 experiments", "12"), ("50 experiments", "50"))
 
 
@@ -49,14 +43,12 @@ class Offers:
     models: tuple[tuple[str, str], ...]
     gpu: str
     why: str
-    agents: tuple[tuple[str, str], ...] = ()
-    """Proposers whose key is at hand. They are offered, never chosen by default."""
+    proposers: tuple[ProposerOffer, ...] = ()
 
 
 def offers() -> Offers:
     """Profiles of this machine; a profile that cannot be read is left out."""
     from kernel_lab.engine.profiles import list_gpus, list_models
-    from kernel_lab.engine.proposers.agent.keys import has_key
 
     device = choose_device(None, None)
     return Offers(
@@ -64,11 +56,7 @@ def offers() -> Offers:
         models=tuple((one_line(e.title, 50), e.name) for e in list_models() if e.problem is None),
         gpu=device.gpu.name,
         why=device.line,
-        agents=tuple(
-            (f"{words} (key: {source})", f"{service}+search")
-            for service, words in AGENT_WORDS.items()
-            if (source := has_key(service, None, None)) is not None
-        ),
+        proposers=tuple(proposer_offers()),
     )
 
 
@@ -97,12 +85,14 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
         except LabError as error:
             self.query_one("#start-why", Static).update(Text.styled(one_line(error), theme.WARN))
             return
-        fields = (
+        # A server names its models itself: never markup.
+        proposers = [(Content(offer.line), str(index)) for index, offer in enumerate(found.proposers)]
+        fields: tuple[tuple[str, str, Sequence[tuple[Content | str, str]], str], ...] = (
             ("GPU", "gpu", found.gpus, found.gpu),
             ("Model", "model", found.models, DEFAULT_MODEL),
             ("Task", "task", TASKS, TASKS[0][1]),
-            ("Proposer", "proposer", (*PROPOSERS, *found.agents), "search"),
-            *((("It may cost", "usd", CAPS, CAPS[1][1]),) if found.agents else ()),
+            ("Proposer", "proposer", proposers, "0"),
+            ("It may cost", "usd", CAPS, "5"),
             ("Who decides", "mode", MODES, "wins"),
             ("Stop after", "budget", BUDGETS, "0"),
         )
@@ -121,6 +111,7 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
         )
         self._described = (found.gpu, DEFAULT_MODEL)
         await self.query_one("#start").mount(*rows, buttons, before="#start-why")
+        self.query_one("#start-usd", Select).disabled = True
         self._say(found.why)
         self.query_one("#start-go").focus()
 
@@ -137,8 +128,7 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
         if self._found is None:
             return
         if event.select.id in ("start-proposer", "start-usd", "start-budget"):
-            self.run_worker(self._forecast(), exclusive=True, group="describe", exit_on_error=False)
-            return
+            self.run_worker(self._say_proposer(), exclusive=True, group="describe", exit_on_error=False)
         if event.select.id not in ("start-gpu", "start-model"):
             return
         pair = (self._value("gpu"), self._value("model"))
@@ -146,17 +136,27 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
             self._described = pair
             self.run_worker(self._describe(), exclusive=True, group="describe", exit_on_error=False)
 
-    async def _forecast(self) -> None:
-        """What an agent will cost and to whom everything goes, before the one Enter that agrees to it."""
-        proposer = self._value("proposer")
-        if not proposer.endswith("+search"):
-            self._say(self._found.why if self._found is not None else "")
+    @property
+    def _offer_chosen(self) -> ProposerOffer:
+        assert self._found is not None  # noqa: S101  the choices are there
+        return self._found.proposers[int(self._value("proposer"))]
+
+    async def _say_proposer(self) -> None:
+        """Whether the proposer chosen can start, and what it will cost, before the Enter that agrees."""
+        offer = self._offer_chosen
+        self.query_one("#start-usd", Select).disabled = not offer.spends
+        if not offer.ready:
+            self._say(offer.line, wrong=True)
             return
-        budget = int(self._value("budget")) or None
-        try:
-            self._say(await asyncio.to_thread(agent_forecast, proposer, float(self._value("usd")), budget))
-        except LabError as error:
-            self._say(str(error), wrong=True)
+        words = offer.line if offer.name != "search" else self._found.why if self._found else ""
+        if offer.spends:
+            budget = int(self._value("budget")) or None
+            try:
+                words = await asyncio.to_thread(agent_forecast, offer.name, float(self._value("usd")), budget)
+            except LabError as error:
+                self._say(str(error), wrong=True)
+                return
+        self._say(words)
 
     async def _describe(self) -> None:
         """What the chosen pair means: whether it can be measured here, whether the model is covered."""
@@ -180,10 +180,10 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
 
     async def _make(self) -> None:
         budget = int(self._value("budget"))
-        values = (self._value("gpu"), self._value("model"), self._value("task"), self._value("proposer"))
-        usd = float(self._value("usd")) if values[3].endswith("+search") else None
+        values = (self._value("gpu"), self._value("model"), self._value("task"), self._offer_chosen)
+        cap = float(self._value("usd"))
         try:
-            path = await asyncio.to_thread(make_lab, *values, self._value("mode"), budget or None, usd)
+            path = await asyncio.to_thread(make_lab, *values, self._value("mode"), budget or None, cap)
         except LabError as error:
             self._say(str(error), wrong=True)
             return
@@ -203,12 +203,13 @@ def make_lab(
     gpu: str,
     model: str,
     tasks: str,
-    proposer: str,
+    proposer: ProposerOffer,
     mode: str,
     budget: int | None,
-    usd: float | None = None,
+    cap_usd: float,
 ) -> Path:
     """A new lab in the usual place. Everything that could be wrong is looked at before its folder is made."""
+    from kernel_lab.engine.proposers.agent.make import check_agent
     from kernel_lab.engine.tasks import load_task, workload_matrix
     from kernel_lab.tui import machine
 
@@ -222,13 +223,14 @@ def make_lab(
         device="measured" if device.measured else "static",
         model=device.model.name,
         tasks=names,
-        proposer=proposer,
+        proposer=proposer.name,
         mode=mode,
         budget=budget,
-        usd=usd,
+        usd=cap_usd if proposer.spends else None,
+        agent_model=proposer.model,
+        agent_url=proposer.url,
     )
-    if usd is not None:
-        agent_forecast(proposer, usd, budget)
+    check_agent(config.proposer, config)
     with_lab = create_lab(new_lab_dir(config.gpu, config.model), config)
     with_lab.close()
     remember_lab(with_lab.path)
