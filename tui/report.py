@@ -98,10 +98,11 @@ def _when(moment: float) -> str:
 
 def _head(view: LabView, name: str, champions: Mapping[str, ExperimentRow], made: float) -> str:
     tried = sum(n for status, n in view.counts.items() if status not in ("running", "seed"))
+    count = "1 experiment" if tried == 1 else f"{tried} experiments"
     lines = [f"<h1>{_t(name, 80)}</h1>"]
     kind = "measured on the card" if view.device_kind == "measured" else "static: speeds are estimated"
     lines.append(
-        f'<p class="dim">{_t(view.gpu, 40)} ({kind}), {_t(view.model, 60)}; {tried} {"experiment" if tried == 1 else "experiments"}, '
+        f'<p class="dim">{_t(view.gpu, 40)} ({kind}), {_t(view.model, 60)}; {count}, '
         f"{view.counts.get('keep', 0)} kept; as of {_when(made)} UTC</p>"
     )
     for task, row in champions.items():

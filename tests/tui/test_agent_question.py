@@ -35,11 +35,12 @@ def test_a_key_is_offered_with_a_forecast_and_the_cap_is_the_labs(own_world: Pat
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr("kernel_lab.engine.proposers.agent.keys._from_keyring", lambda provider: None)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
-    assert [value for _, value in offers().agents] == ["anthropic+search"]
+    offered = {offer.name: offer for offer in offers().proposers if offer.spends and offer.ready}
+    assert list(offered) == ["anthropic", "anthropic+search"]
     line = agent_forecast("anthropic+search", 5.0, 12)
     assert line.startswith("claude-opus-5-5: about ") and "12 proposals" in line
     assert line.endswith("stops at 5 USD; sent to https://api.anthropic.com")
-    path = make_lab("rtx3060", "llama-3.1-8b", "gqa_decode", "anthropic+search", "wins", 12, 5.0)
+    path = make_lab("rtx3060", "llama-3.1-8b", "gqa_decode", offered["anthropic+search"], "wins", 12, 5.0)
     config = read_config(path)
     assert (config.proposer, config.usd) == ("anthropic+search", 5.0)
     assert "sk-ant" not in (path / "lab.toml").read_text()

@@ -128,13 +128,13 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
         if self._found is None:
             return
         if event.select.id in ("start-proposer", "start-usd", "start-budget"):
-            self.run_worker(self._say_proposer(), exclusive=True, group="describe", exit_on_error=False)
+            self.run_worker(self._say_proposer, exclusive=True, group="describe", exit_on_error=False)
         if event.select.id not in ("start-gpu", "start-model"):
             return
         pair = (self._value("gpu"), self._value("model"))
         if pair != self._described:
             self._described = pair
-            self.run_worker(self._describe(), exclusive=True, group="describe", exit_on_error=False)
+            self.run_worker(self._describe, exclusive=True, group="describe", exit_on_error=False)
 
     @property
     def _offer_chosen(self) -> ProposerOffer:
