@@ -196,7 +196,12 @@ def _add_running(command: Command) -> None:
 
 
 def _add_reading(command: Command) -> None:
-    command("labs", "cli_read:labs", "list the labs on this machine")
+    labs = command("labs", "cli_manage:labs", "list the labs on this machine, or manage one")
+    one = labs.add_mutually_exclusive_group()
+    one.add_argument("--rename", metavar=("LAB", "NAME"), nargs=2, help="give a lab another name")
+    one.add_argument("--prune", metavar="LAB", help="delete logs and compiled files of what was not kept")
+    one.add_argument("--delete", metavar="LAB", help="delete a lab with everything in it")
+    labs.add_argument("--yes", action="store_true", help="agree to --delete")
     results = command("results", "cli_read:results", "list the experiments of a lab", lab=True)
     results.add_argument("--tsv", action="store_true", help="tab-separated: commit, status, score, …")
     show = command("show", "cli_show:show", "everything known about one experiment", lab=True)
