@@ -6,10 +6,13 @@ difference before it is committed.
 
 from __future__ import annotations
 
+import html
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cockpit_driver import Driver
@@ -21,6 +24,7 @@ from rich.style import Style
 
 WRITE = os.environ.get("WRITE_SCREENS") == "1"
 FILES = Path(__file__).with_name("screens")
+SCREENSHOT = Path(__file__).parents[2] / "docs" / "screenshot.svg"
 SIZES = ((80, 24), (120, 30), (200, 50))
 PLACES = ("labs", "live", "experiment")
 MODES = ("dark", "light", "no colour")
@@ -40,6 +44,7 @@ async def screen_of(place: str, size: tuple[int, int], theme_name: str) -> Async
         else:
             await driver.until(lambda: driver.screen_name == "ReplayScreen")
             await driver.until(lambda: "replay halted 480/480" in driver.text("#status"))
+            await set_pace(driver)
         if place == "experiment":
             driver.screen.open_experiment(6)  # type: ignore[attr-defined]
             await driver.until(lambda: driver.screen_name == "ExperimentScreen")
@@ -52,6 +57,13 @@ async def screen_of(place: str, size: tuple[int, int], theme_name: str) -> Async
         app.clear_notifications()
         await pilot.pause(0.1)
         yield driver
+
+
+async def set_pace(driver: Driver) -> None:
+    """The speed that people see; the recording was played faster."""
+    screen: Any = driver.screen
+    screen.later(screen.session.replay(lambda reader: setattr(reader, "pace", 8.0)))
+    await driver.until(lambda: " 8x" in driver.text("#status"))
 
 
 def shown(driver: Driver) -> tuple[str, set[str]]:
@@ -96,3 +108,17 @@ async def test_the_screen_is_as_it_was_whatever_the_colours(
         file.parent.mkdir(exist_ok=True)
         file.write_text(texts["dark"], encoding="utf-8")
     assert texts["dark"] == file.read_text(encoding="utf-8")
+
+
+async def test_the_screenshot_in_the_documentation_is_of_this_screen() -> None:
+    async with screen_of("live", (120, 30), "dark") as driver:
+        screen: Any = driver.screen
+        screen.later(screen.session.replay(lambda reader: reader.seek_experiment(6), moved=True))
+        await driver.until(lambda: "Verdict keep" in driver.text("#proposal"))
+        await driver.pilot.pause(0.3)
+        text, _ = shown(driver)
+        if WRITE:
+            SCREENSHOT.write_text(driver.app.export_screenshot(title="kernel-lab"), encoding="utf-8")
+    svg = SCREENSHOT.read_text(encoding="utf-8")
+    pieces = re.findall(r"<text[^>]*clip-path[^>]*>([^<]*)</text>", svg)
+    assert "".join(html.unescape("".join(pieces)).split()) == "".join(text.split())

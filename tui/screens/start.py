@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Select, Static
+from textual.worker import Worker
 
 TASKS = (
     ("both, decode first", "gqa_decode,gqa_prefill"),
@@ -128,13 +129,18 @@ class StartScreen(TellsFailures[Path | None], ModalScreen[Path | None]):
         if self._found is None:
             return
         if event.select.id in ("start-proposer", "start-usd", "start-budget"):
-            self.run_worker(self._say_proposer, exclusive=True, group="describe", exit_on_error=False)
+            self._describing(self._say_proposer)
         if event.select.id not in ("start-gpu", "start-model"):
             return
         pair = (self._value("gpu"), self._value("model"))
         if pair != self._described:
             self._described = pair
-            self.run_worker(self._describe, exclusive=True, group="describe", exit_on_error=False)
+            self._describing(self._describe)
+
+    def _describing(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Find out what a choice means; what another choice meant is not waited for any more."""
+        # The callable, not its coroutine: one that is overtaken before it begins would never be awaited.
+        _: Worker[None] = self.run_worker(work, exclusive=True, group="describe", exit_on_error=False)
 
     @property
     def _offer_chosen(self) -> ProposerOffer:
