@@ -344,6 +344,15 @@ ACTIONS: tuple[Action, ...] = (
         "live",
         bar=12,
     ),
+    Action(
+        "report",
+        ("E",),
+        "report",
+        "Write the lab as one HTML page to share, into the folder that kernel-lab was started in.",
+        "live",
+        bar=8,
+        also=("experiment", "replay"),
+    ),
     # Experiment.
     Action("section_1", ("1",), "diff", "Show the diff.", "experiment"),
     Action("section_2", ("2",), "speed", "Show the speed of every workload.", "experiment"),

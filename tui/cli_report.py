@@ -6,9 +6,12 @@ import argparse
 import re
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
+from kernel_lab.engine import paths
 from kernel_lab.engine.errors import UsageError
+from kernel_lab.engine.ledger.store import DATABASE, Ledger
 from kernel_lab.tui import output, report
 from kernel_lab.tui.cli_lab import reading
 
@@ -28,6 +31,28 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(output.clean(f"wrote {path}: open it in a browser; it needs no network"))
     return 0
+
+
+def write_beside(lab: Path, name: str) -> Path:
+    """Write the report of a lab's folder, or of a recording's file, into the present folder; where it lies.
+
+    A present folder that cannot be written, or has another file of that name, is passed over for the state
+    folder. Raises LabError.
+    """
+    ledger = Ledger.recording(lab / DATABASE if lab.is_dir() else lab)
+    with closing(ledger):
+        text = report.page(ledger, name, time.time())
+    file = f"{_file_name(name)}.html"
+    try:
+        path = Path.cwd() / file
+        write(path, text)
+    except (UsageError, OSError):
+        folder = paths.state_dir() / "reports"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = folder / file
+        write(path, text)
+    return path
 
 
 def write(path: Path, text: str) -> None:

@@ -247,13 +247,3 @@ def _proposed_lines(detail: Detail, width: int) -> list[Text]:
 
 def _answers(ideas: Sequence[int]) -> str:
     return "answers " + ", ".join(f"idea {number}" for number in ideas) if ideas else ""
-
-
-def tabs_line(names: Sequence[tuple[str, str]], chosen: str, width: int) -> Text:
-    """`1 diff  2 speed …` with the chosen one marked."""
-    line = Text()
-    for key, name in names:
-        mark = theme.ALERT if name == chosen else theme.LABEL
-        line.append(f" {key} {name} ", mark)
-    line.truncate(width)
-    return line

@@ -33,7 +33,7 @@ class LabSession:
         self.model = LabModel()
         self.listeners: list[Listener] = []
         self._on_error = on_error
-        folder = source.lab_dir if isinstance(source, LabSource) else source.path
+        folder = self.folder = source.lab_dir if isinstance(source, LabSource) else source.path
         self._files = (folder / "lab.db", folder / "lab.db-wal")
         self.feed = Feed(
             self._open_reader,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from cockpit_driver import Cockpit, Driver
 from fake_lab import FakeEngine, FakeLab
@@ -265,3 +267,31 @@ async def test_the_source_opens_as_a_copy_and_sends_nothing(
         await driver.told("that was a copy")
         assert opened == [(lab.ledger.blob(lab.sha(number)).decode(), f"candidate_{number}.py")]
         assert sent == []
+
+
+async def test_a_click_on_a_tab_shows_its_section(cockpit: Cockpit, lab: FakeLab) -> None:
+    lab.past(4)
+    async with cockpit(lab.folder) as driver:
+        await driver.press("enter")
+        await driver.on("ExperimentScreen")
+        await driver.until(lambda: "3 checks" in driver.text("#tabs"))
+        column = driver.text("#tabs").index("6 story")
+        await driver.pilot.click("#tabs", offset=(column + 1, 0))
+        await driver.until(lambda: "What happened" in driver.text("#section"))
+
+
+async def test_the_report_is_written_from_the_screen(
+    cockpit: Cockpit, lab: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernel_lab.engine import paths
+
+    lab.past(4)
+    monkeypatch.chdir(tmp_path)
+    async with cockpit(lab.folder) as driver:
+        await driver.press("E")
+        await driver.told("lab.html: open it in a browser")
+        assert "a report of kernel-lab" in (tmp_path / "lab.html").read_text()
+        (tmp_path / "lab.html").write_text("my own page")
+        await driver.press("E")
+        await driver.told(str(paths.state_dir() / "reports" / "lab.html"))
+        assert (tmp_path / "lab.html").read_text() == "my own page"

@@ -67,7 +67,7 @@ async def set_pace(driver: Driver) -> None:
 
 
 def shown(driver: Driver) -> tuple[str, set[str]]:
-    """The screen's text, and the names of all colours on it."""
+    """The screen's text without its key bar, which follows the registry, and the names of all its colours."""
     lines, colours = [], set()
     for y in range(driver.app.size.height):
         line = ""
@@ -76,7 +76,7 @@ def shown(driver: Driver) -> tuple[str, set[str]]:
             style = segment.style or Style.null()
             colours |= {part.name for part in (style.color, style.bgcolor) if part is not None}
         lines.append(line.rstrip())
-    return "\n".join(lines).rstrip() + "\n", colours
+    return "\n".join(lines[:-1]).rstrip() + "\n", colours
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ async def test_the_screen_is_as_it_was_whatever_the_colours(
 async def test_the_screenshot_in_the_documentation_is_of_this_screen() -> None:
     async with screen_of("live", (120, 30), "dark") as driver:
         screen: Any = driver.screen
-        screen.later(screen.session.replay(lambda reader: reader.seek_experiment(6), moved=True))
+        screen.later(screen.session.replay(lambda reader: reader.seek(426), moved=True))
         await driver.until(lambda: "Verdict keep" in driver.text("#proposal"))
         await driver.pilot.pause(0.3)
         text, _ = shown(driver)
@@ -121,4 +121,4 @@ async def test_the_screenshot_in_the_documentation_is_of_this_screen() -> None:
             SCREENSHOT.write_text(driver.app.export_screenshot(title="kernel-lab"), encoding="utf-8")
     svg = SCREENSHOT.read_text(encoding="utf-8")
     pieces = re.findall(r"<text[^>]*clip-path[^>]*>([^<]*)</text>", svg)
-    assert "".join(html.unescape("".join(pieces)).split()) == "".join(text.split())
+    assert "".join(html.unescape("".join(pieces)).split()).startswith("".join(text.split()))

@@ -13,7 +13,7 @@ from kernel_lab.tui.lab_session import LabSession
 from kernel_lab.tui.live_text import check_lines
 from kernel_lab.tui.model import Part
 from kernel_lab.tui.screens.steering import SteeringScreen, sight_of
-from kernel_lab.tui.widgets.bars import Bar, KeyBar
+from kernel_lab.tui.widgets.bars import Bar, KeyBar, Tabs
 from kernel_lab.tui.widgets.curve import CurveView
 from kernel_lab.tui.widgets.diff import DiffView
 from kernel_lab.tui.widgets.idea_box import IdeaBox
@@ -45,7 +45,7 @@ class ExperimentScreen(SteeringScreen):
 
     def compose(self) -> ComposeResult:
         yield Bar(id="banner")
-        yield Bar(id="tabs")
+        yield Tabs(id="tabs")
         with Horizontal(id="main"):
             yield DiffView(id="diff", classes="region")
             yield Lines(id="section", classes="region")
@@ -144,8 +144,7 @@ class ExperimentScreen(SteeringScreen):
         self._banner_height = len(lines)
         self._arrange()
         self.query_one("#banner", Bar).show(lines)
-        names = [(str(index), name) for index, name in enumerate(SECTIONS, 1)]
-        self.query_one("#tabs", Bar).show([experiment_text.tabs_line(names, self.section, width)])
+        self.query_one(Tabs).show_tabs(SECTIONS, self.section, width)
         estimated = self.session.model.estimated
         builders = {
             "speed": lambda w: experiment_text.speed_lines(detail, w),
@@ -198,6 +197,10 @@ class ExperimentScreen(SteeringScreen):
         self._arrange()
         self._draw()
         self._pane().focus()
+
+    def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
+        event.stop()
+        self.show_section(event.name)
 
     def do_section_1(self) -> None:
         self.show_section("diff")

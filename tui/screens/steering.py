@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -385,6 +386,18 @@ class SteeringScreen(PlaceScreen):
     def focus_main(self) -> None:
         """Give the keys back to the panes."""
         raise NotImplementedError
+
+    # ---- the report
+
+    def do_report(self) -> None:
+        self.tell("writing the report ...")
+        self.later(self._report())
+
+    async def _report(self) -> None:
+        from kernel_lab.tui import cli_report
+
+        path = await asyncio.to_thread(cli_report.write_beside, self.session.folder, self.session.source.name)
+        self.tell(f"wrote {path}: open it in a browser")
 
     # ---- steering the engine
 

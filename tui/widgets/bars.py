@@ -113,6 +113,35 @@ class KeyBar(Bar):
                 self.post_message(self.Pressed(action_id))
 
 
+class Tabs(Bar):
+    """Numbered names in one line, one of them chosen; a click chooses another."""
+
+    class Chosen(Message):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._spans: list[tuple[int, int, str]] = []
+
+    def show_tabs(self, names: Sequence[str], chosen: str, width: int) -> None:
+        """`1 diff  2 speed …` with the chosen one marked."""
+        line = Text()
+        self._spans = []
+        for number, name in enumerate(names, 1):
+            start = line.cell_len
+            line.append(f" {number} {name} ", theme.ALERT if name == chosen else theme.LABEL)
+            self._spans.append((start, line.cell_len, name))
+        line.truncate(width)
+        self.show([line])
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, name in self._spans:
+            if start <= event.x < end:
+                self.post_message(self.Chosen(name))
+
+
 class Queue(Bar, can_focus=False):
     """What needs a person, one line each; a click shows it."""
 
