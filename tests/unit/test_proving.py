@@ -73,7 +73,7 @@ def test_keeps_are_provisional_until_the_battery_is_green(
         found = await prove(lab, monkeypatch, outcome)
         assert told(lab) == ["running"]  # nothing waited for it
         assert provisional(lab.ledger.view().selftest) == "judge being tried"
-        for _ in range(10):
+        for _ in range(20):
             await asyncio.sleep(0)
         await found.close()
 
@@ -87,13 +87,37 @@ def test_on_a_card_it_comes_before_anything_else(lab: Lab, monkeypatch: pytest.M
     assert told(lab) == ["running", "green"]
 
 
-def test_a_remembered_result_answers_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remembered_green_answers_at_once_and_a_red_is_tried_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proving, "remembered", lambda *given, **named: GREEN)
+    asyncio.run(prove(lab, monkeypatch, RED, alone=True))
+    assert told(lab) == ["green"]
     monkeypatch.setattr(proving, "remembered", lambda *given, **named: RED)
-    asyncio.run(prove(lab, monkeypatch, GREEN))
-    assert told(lab) == ["red"]
+    asyncio.run(prove(lab, monkeypatch, GREEN, alone=True))
+    assert told(lab) == ["green", "running", "green"]
+
+
+def test_what_is_wrong_once_is_tried_again_and_what_is_wrong_twice_is_red(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+
+    async def work(second: SelftestReport) -> None:
+        async def battery(*given: Any, seed: int = 0, **named: Any) -> SelftestReport:
+            seeds.append(seed)
+            return second if seed else RED
+
+        monkeypatch.delenv(proving.SWITCH, raising=False)
+        monkeypatch.setattr(proving, "run_battery", battery)
+        await Proving(lab.ledger, {}, no_judges, alone=True, stop=asyncio.Event()).start()
+
+    asyncio.run(work(GREEN))
+    assert (seeds[-2:], told(lab)[-1]) == ([0, 1], "green")
+    asyncio.run(work(RED))
     event = lab.ledger.view().selftest
     assert event is not None
-    assert (event.line, event.missed) == ("caught 0/1, false alarms 0/1", ("a",))
+    assert (event.state, event.line, event.missed) == ("red", "caught 0/1, false alarms 0/1", ("a",))
 
 
 def test_a_guard_that_is_switched_off_is_red_whatever_was_caught() -> None:
