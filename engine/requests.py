@@ -13,7 +13,7 @@ from kernel_lab.engine.events import GateFinished, Screened
 from kernel_lab.engine.facts import Launch, ScoreKind
 from kernel_lab.engine.lab_config import LabConfig
 from kernel_lab.engine.ledger.store import Ledger
-from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow
+from kernel_lab.engine.ledger.views import AskedRow, ExperimentRow, IdeaRow
 from kernel_lab.engine.profiles import GpuProfile, ModelProfile
 from kernel_lab.engine.proposers.base import ChampionFacts, PastExperiment, ProposalRequest
 from kernel_lab.engine.tasks import TaskSpec
@@ -72,12 +72,18 @@ class Requests:
             else "",
             plateau=hint,
             used_ideas=self._used_ideas(history),
+            answers=self._answers(history),
         )
 
     def _used_ideas(self, history: Sequence[PastExperiment]) -> tuple[IdeaRow, ...]:
         numbers = {past.id for past in history}
         used = [idea for idea in self.ledger.ideas() if not idea.waiting and numbers & set(idea.used_by)]
         return tuple(sorted((idea for idea in used if not idea.withdrawn), key=lambda idea: idea.used_by))
+
+    def _answers(self, history: Sequence[PastExperiment]) -> tuple[AskedRow, ...]:
+        numbers = {past.id for past in history}
+        asked = self.ledger.agent_questions(waiting=False)
+        return tuple(row for row in asked if row.answer and row.experiment in numbers)
 
     def next_task(self, tasks: Iterable[str], explored: Collection[str] = ()) -> str:
         """The task of the first experiment that a person wants to start from, else the one with the fewest

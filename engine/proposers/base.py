@@ -14,7 +14,7 @@ from kernel_lab.engine.facts import Launch, Prediction, Reason, ScoreKind, Speed
 if TYPE_CHECKING:
     from kernel_lab.engine.events import Spent
     from kernel_lab.engine.lab import Lab
-    from kernel_lab.engine.ledger.views import ExperimentRow, IdeaRow, Spending, TrialRow
+    from kernel_lab.engine.ledger.views import AskedRow, ExperimentRow, IdeaRow, Spending, TrialRow
     from kernel_lab.engine.profiles import GpuProfile, ModelProfile
     from kernel_lab.engine.tasks import TaskSpec, Workload
 
@@ -156,6 +156,8 @@ class ProposalRequest:
     plateau: Plateau | None = None
     used_ideas: tuple[IdeaRow, ...] = ()
     """What people said to earlier experiments of this task, the latest last."""
+    answers: tuple[AskedRow, ...] = ()
+    """What agents asked in earlier experiments of this task, with what people answered."""
     bench: Bench | None = field(default=None, compare=False, repr=False)
     """None where a request is only looked at."""
 

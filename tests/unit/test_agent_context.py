@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from kernel_lab.engine.events import ExperimentFinished, ExperimentStarted, Proposed
+from kernel_lab.engine.events import Answered, Asked, ExperimentFinished, ExperimentStarted, Proposed
 from kernel_lab.engine.facts import Launch, Prediction, Reason
 from kernel_lab.engine.judge.lint_rules import RULES
 from kernel_lab.engine.lab_config import LabConfig
@@ -135,6 +135,30 @@ def test_two_requests_in_a_row_share_every_byte_of_the_prefix() -> None:
         assert one.prefix == two.prefix
         assert one.changing != two.changing
         assert one.text.startswith(one.prefix)
+
+
+def test_what_people_answered_an_agent_is_told_to_the_next_one(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "lab.db", [created()])
+    task, gpu, model = load_task("gqa_decode"), load_gpu("rtx3060"), load_model("llama-3.1-8b")
+    text = task.seed_source.encode()
+    sha = sha256(text).hexdigest()
+    for number, parent in ((1, None), (2, 1)):
+        ledger.append(
+            [
+                ExperimentStarted(number, "gqa_decode", parent, "anthropic"),
+                Proposed(number, sha, "words", "why", Prediction(3.0, "dram"), "tiles"),
+                Asked(number, number, f"May {number} do?", 60.0),
+                Answered(number, number, "yes, <but> small" if parent else "", "person"),
+            ],
+            blobs=[text],
+        )
+    champion = ledger.experiment(1)
+    assert champion is not None
+    requests = Requests(ledger, LabConfig("rtx3060"), gpu, model, "estimated")
+    asked = requests.make(task, 3, champion, workload_matrix(task, model, gpu)[0])
+    changing = build_context(asked, token_budget=LOTS).changing
+    assert '- asked in #2: "May 2 do?"; answered: "yes, <but> small"' in changing
+    assert "May 1 do?" not in changing  # nobody answered
 
 
 def test_the_latest_vetoes_stay_verbatim_whatever_the_budget() -> None:

@@ -160,7 +160,7 @@ def people(request: ProposalRequest) -> str:
 
 
 def people_before(request: ProposalRequest) -> str:
-    """What people said to earlier proposals, and which experiments used it."""
+    """What people said to earlier proposals, which experiments used it, and what they answered."""
     by_id = {past.id: past for past in request.history}
     lines = []
     for idea in request.used_ideas[-PEOPLE_LATEST:]:
@@ -170,6 +170,9 @@ def people_before(request: ProposalRequest) -> str:
             if number in by_id
         )
         lines.append(f"- idea {idea.id} (used by {used}): {inline(idea.text, 400)}")
+    for row in request.answers[-PEOPLE_LATEST:]:
+        asked = inline(row.text, 300)
+        lines.append(f"- asked in #{row.experiment}: {asked}; answered: {inline(row.answer or '', 400)}")
     return "\n".join(lines)
 
 
