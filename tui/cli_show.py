@@ -6,16 +6,21 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kernel_lab.engine import receipt
 from kernel_lab.engine.errors import LabError, UsageError
-from kernel_lab.engine.events import Decided, Remeasured, Screened, StatusRevised
+from kernel_lab.engine.events import AgentSaid, Decided, Remeasured, Screened, StatusRevised
 from kernel_lab.engine.facts import Launch, Speed
 from kernel_lab.engine.lab import Lab
 from kernel_lab.engine.ledger.views import CheckRow, ExperimentRow, TrialRow
 from kernel_lab.tui import output
 from kernel_lab.tui.cli_lab import experiment_of, reading
+from kernel_lab.tui.cli_read import spending_words
+
+SAID_LINES = 40
+"""Lines of what an agent said that are printed, from the end; `--json` has more."""
 
 
 def show(options: argparse.Namespace) -> int:
@@ -29,12 +34,16 @@ def show(options: argparse.Namespace) -> int:
         speed = lab.ledger.speed(row.id)
         launches: Sequence[Launch] = ()
         history: list[dict[str, Any]] = []
+        said = ""
         for record in lab.ledger.records(experiment=row.id):
             if isinstance(record.event, Screened):
                 launches = record.event.launches
             elif isinstance(record.event, Decided | StatusRevised | Remeasured):
                 history.append({"time": record.time, "type": record.type, **output.plain(record.event)})
+            elif isinstance(record.event, AgentSaid):
+                said = record.event.text
         source = _source(lab, row)
+        spent = lab.ledger.spending(row.id)
         question = next((q for q in lab.ledger.open_questions() if q.experiment == row.id), None)
     if options.json:
         output.print_json(
@@ -47,14 +56,22 @@ def show(options: argparse.Namespace) -> int:
                 "speed": speed,
                 "decisions": history,
                 "source": source,
+                "said": said,
+                "agents": {**asdict(spent), "tokens": spent.tokens},
             }
         )
         return 0
     _print_head(row, question.reason if question else None)
+    if spent.requests:
+        print(f"  agents     {spending_words(spent)}")
     _print_speed(speed)
     _print_trials(trials)
     _print_checks(checks)
     print_launches(launches)
+    if said:
+        print("\nwhat the agent said:")
+        for line in said.strip().splitlines()[-SAID_LINES:]:
+            print(output.clean(f"  {line}"))
     for entry in history:
         word = entry.get("decision") or entry.get("status")
         if word is None:

@@ -45,6 +45,8 @@ class Detail:
     speed: Speed | None = None
     asked: e.ApprovalRequested | None = None
     """The open question, None once it is answered."""
+    said: str = ""
+    """What an agent said on its way to the proposal."""
     steps: list[Step] = field(default_factory=list)
     verdicts: list[Step] = field(default_factory=list)
     """Those of the steps that decided something: verdicts, answers, revisions, judgings again."""
@@ -60,6 +62,13 @@ class Detail:
             case e.Proposed():
                 self.proposed, self.source_sha = event, event.source_sha
                 self._step(time, "proposed", f"turns {event.lever}")
+            case e.AgentSaid():
+                self.said = event.text
+            case e.Spent():
+                cost = "price unknown" if event.usd is None else f"{event.usd:.3f} USD"
+                tokens = event.input_tokens + event.cached_tokens + event.cache_write_tokens
+                words = f"{event.model}: {tokens:,} tokens read, {event.output_tokens:,} written, {cost}"
+                self._step(time, "asked a model", words)
             case e.Refused():
                 self.reasons = (event.reason,)
                 self._step(time, "refused", event.reason.detail, "bad")

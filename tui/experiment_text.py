@@ -218,6 +218,12 @@ def story_lines(detail: Detail, row: ExperimentRow | None, width: int) -> list[T
                 Text.styled(f"{who(one_line(reason.gate, 20))} / {one_line(reason.probe, 40)}", theme.LABEL)
             )
             lines += [Text.styled(f"  {part}") for part in wrapped(reason.detail, max(8, width - 2), 60)]
+    if detail.said:
+        lines += [Text.styled(""), Text.styled("What the agent said", theme.HEADING)]
+        lines += [
+            Text.styled(f"  {part}", theme.DIM)
+            for part in wrapped(detail.said, max(8, width - 2), OUTPUT_LINES)
+        ]
     for gate, finished in detail.gates.items():
         output = finished.facts.get("output")
         if output:

@@ -8,8 +8,10 @@ from typing import Any
 from cockpit_driver import Cockpit
 from fake_lab import FakeEngine, FakeLab
 from kernel_lab.engine.commands import Answer, Command, Say
-from kernel_lab.engine.events import Asked, Spent
+from kernel_lab.engine.events import AgentSaid, Asked, Spent
 from kernel_lab.engine.lab import read_config
+from kernel_lab.tui.detail import Detail
+from kernel_lab.tui.experiment_text import story_lines
 from kernel_lab.tui.screens.start import agent_forecast, make_lab, offers
 
 
@@ -44,3 +46,16 @@ def test_a_key_is_offered_with_a_forecast_and_the_cap_is_the_labs(own_world: Pat
     config = read_config(path)
     assert (config.proposer, config.usd) == ("anthropic+search", 5.0)
     assert "sk-ant" not in (path / "lab.toml").read_text()
+
+
+def test_the_story_of_an_experiment_tells_what_the_agent_said_and_what_it_cost() -> None:
+    detail = Detail(3)
+    for event in (
+        Spent(3, "anthropic", "m-1", 9_000, 3_000, 0, 1_000, 400, 0.42),
+        AgentSaid(3, "I look at the mask.\n→ compile: compiles [bold]\n\x1b[31m"),
+    ):
+        detail.apply(0.0, event)
+    told = "\n".join(line.plain for line in story_lines(detail, None, 80))
+    assert "m-1: 12,000 tokens read, 1,000 written, 0.420 USD" in told
+    assert "What the agent said\n  I look at the mask.\n  → compile: compiles [bold]" in told
+    assert "\x1b" not in told

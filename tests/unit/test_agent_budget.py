@@ -102,6 +102,16 @@ def test_the_forecast_is_what_proposals_used_or_a_guess_that_says_so() -> None:
         ),
         ("anthropic", {"usd": 1.0, "agent_url": "https://u:p@h"}, "holds more than an address"),
         ("anthropic", {"usd": 1.0, "agent_url": "http://models.example"}, "unencrypted"),
+        (
+            "openai",
+            {
+                "tokens": 1,
+                "agent_url": "https://h.example",
+                "agent_key": "ANTHROPIC_API_KEY",
+                "agent_model": "m",
+            },
+            "is another service's key",
+        ),
         ("anthropic", {"tokens": 1, "agent_key": "sk-ant-0123"}, "name a variable, never a key itself"),
     ],
 )

@@ -9,9 +9,9 @@ from kernel_lab.engine.errors import UsageError
 from kernel_lab.engine.lab_config import LabConfig
 from kernel_lab.engine.ledger.views import Spending
 from kernel_lab.engine.proposers.agent.budget import forecast
-from kernel_lab.engine.proposers.agent.keys import OWN, SERVICE, find_key, has_key, variables
+from kernel_lab.engine.proposers.agent.keys import HOSTS, OWN, SERVICE, find_key, has_key, variables
 from kernel_lab.engine.proposers.agent.prices import FREE, Price, own_prices, price_of
-from kernel_lab.engine.proposers.agent.settings import AgentSettings, is_loopback
+from kernel_lab.engine.proposers.agent.settings import AgentSettings, is_here, is_loopback
 from kernel_lab.engine.proposers.base import Proposer
 
 SERVICES = ("anthropic", "openai")
@@ -69,6 +69,13 @@ def check_agent(proposer: str, config: LabConfig, *, key_at_hand: bool = True) -
         return
     if detail:
         raise UsageError(f"proposer {kind} takes nothing behind a colon; name a model with --agent-model")
+    known = {name for names in (*OWN.values(), *HOSTS.values()) for name in names}
+    foreign = known - set(variables(service, settings.url, None))
+    if settings.url is not None and not is_here(settings.url) and settings.key_variable in foreign:
+        raise UsageError(
+            f"{settings.key_variable} is another service's key: "
+            f"give the one for {settings.url} in a variable of another name"
+        )
     model = model_of(service, settings)
     source = has_key(service, settings.url, settings.key_variable) if key_at_hand else "a key"
     if source is None and (settings.url is None or settings.key_variable is not None):
