@@ -65,7 +65,7 @@ async def test_the_chart_waits_until_the_size_has_settled(
         await driver.until(lambda: chart.builds)
         await driver.pilot.pause(0.4)
         builds = chart.builds
-        monkeypatch.setattr("kernel_lab.tui.widgets.chart.RESIZE_SETTLES_S", 3.0)
+        monkeypatch.setattr("kernel_lab.tui.widgets.plot.RESIZE_SETTLES_S", 3.0)
         for width in range(118, 108, -2):
             await driver.pilot.resize_terminal(width, 30)
         assert chart.builds == builds
