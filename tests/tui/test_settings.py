@@ -43,11 +43,11 @@ def test_a_locale_without_utf8_asks_for_ascii(own_world: Path, language: str, as
 def test_every_mistake_is_told_and_the_rest_counts(own_world: Path) -> None:
     path = written(
         'theme = "pink"\nbell = 3\nvolume = 11\ndesktop = "osc9"\n'
-        '[keys]\nfly = "f"\nveto = 7\nkeep = "K"\nreject = ["x"]\n'
+        '[keys]\nfly = "f"\nveto = 7\nkeep = "K"\nreject = ["f7"]\n'
     )
     settings = read_settings(path)
     assert (settings.theme, settings.bell, settings.desktop) == ("dark", True, "osc9")
-    assert settings.keys == {"keep": ("K",), "reject": ("x",)}
+    assert settings.keys == {"keep": ("K",), "reject": ("f7",)}
     told = "\n".join(settings.problems)
     for words in ("theme is 'pink'", "bell is 3", "volume is no setting", "keys.fly", "keys.veto is 7"):
         assert words in told
