@@ -276,7 +276,8 @@ ACTIONS: tuple[Action, ...] = (
         "veto",
         ("v",),
         "veto",
-        "Take a kept win back, with a reason and a category.",
+        "Take a kept win back, with a reason and a category. A line `probe: CODE` in the reason turns down "
+        "whatever the code fits from now on.",
         "live",
         _vetoable,
         40,

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 
-from kernel_lab.tui.clipboard import through_tmux
 from kernel_lab.tui.settings import Settings
 from kernel_lab.tui.text import one_line
 
@@ -71,11 +70,17 @@ class Caller:
         words = one_line(words, 200).replace(";", ",")
         match self._settings.desktop:
             case "osc9":
-                self._write(through_tmux(f"\x1b]9;{words}\x07", self._environment))
+                self._through_tmux(f"\x1b]9;{words}\x07")
             case "osc777":
-                self._write(through_tmux(f"\x1b]777;notify;kernel-lab;{words}\x07", self._environment))
+                self._through_tmux(f"\x1b]777;notify;kernel-lab;{words}\x07")
             case "notify-send":
                 self._send(words)
+
+    def _through_tmux(self, sequence: str) -> None:
+        # Loaded when first needed: the first frame waits for everything above.
+        from kernel_lab.tui.clipboard import through_tmux
+
+        self._write(through_tmux(sequence, self._environment))
 
     def _send(self, words: str) -> None:
         program = shutil.which("notify-send", path=self._environment.get("PATH"))

@@ -295,3 +295,26 @@ async def test_the_report_is_written_from_the_screen(
         await driver.press("E")
         await driver.told(str(paths.state_dir() / "reports" / "lab.html"))
         assert (tmp_path / "lab.html").read_text() == "my own page"
+
+
+async def test_a_veto_can_name_a_probe(
+    cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
+) -> None:
+    number = lab.begin()
+    lab.judge(number, "gqa_decode", 1.3)
+    lab.finish(number, "keep")
+    async with cockpit(lab.folder) as driver:
+        await driver.press("enter")
+        await driver.on("ExperimentScreen")
+        await driver.until(lambda: "keep" in driver.text("#banner"))
+        await driver.press("v", *"old", "alt+enter", *"probe: torch.empty_like(_)", "enter")
+        await driver.told(f"#{number} is vetoed")
+    assert sent == [Veto(number, "old", "cheat", "torch.empty_like(_)")]
+
+
+def test_the_probe_is_taken_out_of_the_reason() -> None:
+    from kernel_lab.tui.screens.steering import split_probe
+
+    assert split_probe("it caches\nProbe:  CACHE[_]  \nby address") == ("it caches\nby address", "CACHE[_]")
+    assert split_probe("probes: none") == ("probes: none", "")
+    assert split_probe("probe: x") == ("x", "x")

@@ -118,9 +118,17 @@ class ChoiceDialog(ModalScreen[str | None]):
 class ReasonDialog(ModalScreen[Reason | None]):
     """Asks why, in words that the next proposal reads. Tab changes the kind where kinds are offered."""
 
-    def __init__(self, title: str, categories: Sequence[str] = (), *, typed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        title: str,
+        categories: Sequence[str] = (),
+        *,
+        typed: Callable[[], None],
+        hint: str = "why? The next proposal reads it.",
+    ) -> None:
         super().__init__()
         self._title = title
+        self._hint = hint
         self._categories = categories
         self._category = 0
         self._typed = typed
@@ -129,7 +137,7 @@ class ReasonDialog(ModalScreen[Reason | None]):
         with Vertical(id="dialog") as box:
             box.border_title = Text(fit(one_line(self._title), 70))
             yield Bar(id="dialog-kind")
-            yield TextBox(id="dialog-box", placeholder="why? The next proposal reads it.")
+            yield TextBox(id="dialog-box", placeholder=self._hint)
             yield KeyBar(id="dialog-keys")
 
     def on_mount(self) -> None:

@@ -188,9 +188,15 @@ class SteeringScreen(PlaceScreen):
 
         def reason(given: Reason | None) -> None:
             if given is not None:
-                self.send(c.Veto(experiment, given.text, given.category))
+                why, probe = split_probe(given.text)
+                self.send(c.Veto(experiment, why, given.category, probe))
 
-        dialog = ReasonDialog(f"Why veto #{experiment}?", c.VETO_CATEGORIES, typed=self.lab_app.guard.typed)
+        dialog = ReasonDialog(
+            f"Why veto #{experiment}?",
+            c.VETO_CATEGORIES,
+            typed=self.lab_app.guard.typed,
+            hint="why? A line `probe: CODE` turns down what the code fits from now on (_ is any part)",
+        )
         self.app.push_screen(dialog, reason)
 
     def do_keep(self) -> None:
@@ -454,6 +460,18 @@ class SteeringScreen(PlaceScreen):
             Choice("c", "cancel", "the engine goes on"),
         ]
         self.app.push_screen(ChoiceDialog("Stop the engine?", choices), chosen)
+
+
+def split_probe(text: str) -> tuple[str, str]:
+    """A veto's reason, and the code after `probe:` where one of its lines begins so; empty if none does."""
+    probe, lines = "", []
+    for line in text.splitlines():
+        head, colon, code = line.partition(":")
+        if colon and head.strip().lower() == "probe":
+            probe = code.strip()
+        else:
+            lines.append(line)
+    return "\n".join(lines).strip() or probe, probe
 
 
 def sight_of(question: OpenQuestion) -> tuple[int, str, str]:
