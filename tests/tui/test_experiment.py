@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cockpit_driver import Cockpit, Driver
-from fake_lab import FakeEngine, FakeLab
+from fake_lab import SEED_SOURCE, FakeEngine, FakeLab
 from kernel_lab.engine.commands import Approve, Command, Keep, Reject, Remeasure, Say, Veto
 from kernel_lab.engine.events import Remeasured
 from kernel_lab.engine.facts import Reason
@@ -297,19 +298,25 @@ async def test_the_report_is_written_from_the_screen(
         assert (tmp_path / "lab.html").read_text() == "my own page"
 
 
-async def test_a_veto_can_name_a_probe(
+async def test_a_veto_can_name_a_probe_and_one_that_is_refused_is_not_lost(
     cockpit: Cockpit, lab: FakeLab, engine: FakeEngine, sent: list[Command]
 ) -> None:
-    number = lab.begin()
+    number = lab.begin(text=f"{SEED_SOURCE}\nOLD = memo(1)\n")
     lab.judge(number, "gqa_decode", 1.3)
     lab.finish(number, "keep")
     async with cockpit(lab.folder) as driver:
         await driver.press("enter")
         await driver.on("ExperimentScreen")
         await driver.until(lambda: "keep" in driver.text("#banner"))
-        await driver.press("v", *"old", "alt+enter", *"probe: torch.empty_like(_)", "enter")
+        await driver.press("v", *"old", "alt+enter", *"probe: meno(_)", "enter")
+        await driver.told("refused: the probe does not fit")
+        await driver.on("ReasonDialog")
+        box: Any = driver.screen.query_one("#dialog-box")
+        assert box.text == "old\nprobe: meno(_)"
+        box.text = "old\nprobe: memo(_)"
+        await driver.press("enter")
         await driver.told(f"#{number} is vetoed")
-    assert sent == [Veto(number, "old", "cheat", "torch.empty_like(_)")]
+    assert sent[-1] == Veto(number, "old", "cheat", "memo(_)")
 
 
 def test_the_probe_is_taken_out_of_the_reason() -> None:

@@ -125,10 +125,12 @@ class ReasonDialog(ModalScreen[Reason | None]):
         *,
         typed: Callable[[], None],
         hint: str = "why? The next proposal reads it.",
+        written: str = "",
     ) -> None:
         super().__init__()
         self._title = title
         self._hint = hint
+        self._written = written
         self._categories = categories
         self._category = 0
         self._typed = typed
@@ -145,7 +147,10 @@ class ReasonDialog(ModalScreen[Reason | None]):
         shown = [(action, None) for action in actions.in_scopes(["box"]) if action.id in BOX_KEYS]
         self.query_one(KeyBar).show_actions(shown, actions.Situation())
         self._draw()
-        self.query_one(TextBox).focus()
+        box = self.query_one(TextBox)
+        box.text = self._written
+        box.move_cursor(box.document.end)
+        box.focus()
 
     def _draw(self) -> None:
         line = Text.styled("tab: kind ", theme.LABEL)

@@ -186,16 +186,28 @@ class SteeringScreen(PlaceScreen):
         if experiment is None:
             return
 
+        self._ask_veto(experiment, "")
+
+    def _ask_veto(self, experiment: int, written: str) -> None:
+        """Ask why; what was written is asked about again if the engine refuses it."""
+
         def reason(given: Reason | None) -> None:
-            if given is not None:
-                why, probe = split_probe(given.text)
-                self.send(c.Veto(experiment, why, given.category, probe))
+            if given is None:
+                return
+            why, probe = split_probe(given.text)
+
+            def again(result: str) -> None:
+                if probe and result.startswith("refused"):
+                    self._ask_veto(experiment, given.text)
+
+            self.send(c.Veto(experiment, why, given.category, probe), again)
 
         dialog = ReasonDialog(
             f"Why veto #{experiment}?",
             c.VETO_CATEGORIES,
             typed=self.lab_app.guard.typed,
             hint="why? A line `probe: CODE` turns down what the code fits from now on (_ is any part)",
+            written=written,
         )
         self.app.push_screen(dialog, reason)
 
