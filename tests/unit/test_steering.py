@@ -294,9 +294,7 @@ def test_a_proposal_under_way_hears_new_and_changed_ideas_but_not_where_to_start
     run(lab, Script([{"EXP2": True}]))
     obey(lab, c.Say("before"))
     control = make_loop(lab, Script([])).control
-    bench = LabBench(
-        lab.ledger, cast(Any, None), control, experiment=3, champion=2, champion_us={}, lab_seed=0
-    )
+    bench = LabBench(lab.ledger, cast(Any, None), control, experiment=3, champion_us={}, lab_seed=0)
     obey(
         lab, c.Say("now"), c.Say("elsewhere", "from", 1), c.Say("gone"), c.Withdraw(4), c.EditIdea(1, "after")
     )
