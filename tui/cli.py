@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -42,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`head`, a pager) has what it wanted; the interpreter must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return fail(_unexpected(error), WRONG)
+        return fail("the disk is full where the answer was to be written: free some space", WRONG)
     except Exception as error:  # noqa: BLE001  the last stand before a person
         return fail(_unexpected(error), WRONG)
     return status

@@ -113,6 +113,13 @@ def names(text: str) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
+def name(text: str) -> str:
+    """Type of an option that names one thing."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: give a name")
+    return text
+
+
 def words(text: str) -> str:
     """Type of a text that a person says: not empty."""
     if not text.strip():
@@ -163,8 +170,10 @@ Command = Callable[..., Parser]
 
 def _add_running(command: Command) -> None:
     run = command("run", "cli_run:run", "start a lab, or resume one", lab=True)
-    run.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
-    run.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
+    run.add_argument("--gpu", metavar="auto|NAME", type=name, help="GPU to judge for (default: auto)")
+    run.add_argument(
+        "--model", metavar="M", type=name, help="model whose shapes count (default: llama-3.1-8b)"
+    )
     run.add_argument("--task", metavar="T,…", type=names, help="operators (default: gqa_decode,gqa_prefill)")
     run.add_argument("--proposer", metavar="P", help="search, manual, folder or an agent (default: search)")
     run.add_argument("--mode", choices=MODES, help="what waits for you (default: wins; headless: auto)")
@@ -230,8 +239,8 @@ def _add_reading(command: Command) -> None:
     )
     limits.add_argument("file", metavar="FILE", nargs="?", help="a candidate (default: the lab's champions)")
     limits.add_argument("--task", metavar="T", help="the operator (default: all of the lab)")
-    limits.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge FILE for (default: auto)")
-    limits.add_argument("--model", metavar="M", help="model whose shapes count for FILE")
+    limits.add_argument("--gpu", metavar="auto|NAME", type=name, help="GPU to judge FILE for (default: auto)")
+    limits.add_argument("--model", metavar="M", type=name, help="model whose shapes count for FILE")
     context = command("context", "cli_context:context", "what an agent would be shown next", lab=True)
     context.add_argument("--task", metavar="T", help="the operator (default: the one whose turn it is)")
     context.add_argument(
@@ -291,8 +300,10 @@ def _add_judging(command: Command) -> None:
     bench.add_argument("file", metavar="FILE", nargs="?")
     for sub in (check, bench):
         sub.add_argument("--task", metavar="T", help="the operator (default: by the file's entry function)")
-        sub.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
-        sub.add_argument("--model", metavar="M", help="model whose shapes count (default: llama-3.1-8b)")
+        sub.add_argument("--gpu", metavar="auto|NAME", type=name, help="GPU to judge for (default: auto)")
+        sub.add_argument(
+            "--model", metavar="M", type=name, help="model whose shapes count (default: llama-3.1-8b)"
+        )
     check.add_argument(
         "--seed", metavar="S", type=whole(0), default=0, help="seed of the inputs (default: 0)"
     )
@@ -300,14 +311,18 @@ def _add_judging(command: Command) -> None:
     selftest = command("selftest", "cli_selftest:selftest", "try the judge with cheats and honest kernels")
     selftest.add_argument("--quick", action="store_true", help="a part of the files, in seconds")
     selftest.add_argument("--task", metavar="T,…", type=names, help="operators (default: all that ship)")
-    selftest.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: auto)")
+    selftest.add_argument("--gpu", metavar="auto|NAME", type=name, help="GPU to judge for (default: auto)")
 
     verify = command("verify", "cli_verify:verify", "re-check what a lab kept, or one receipt")
     verify.add_argument(
         "lab", metavar="LAB|FILE", nargs="?", help="a lab or a receipt (default: the last lab)"
     )
-    verify.add_argument("--gpu", metavar="auto|NAME", help="GPU to judge for (default: the recorded one)")
-    verify.add_argument("--model", metavar="M", help="model whose shapes count (default: the recorded one)")
+    verify.add_argument(
+        "--gpu", metavar="auto|NAME", type=name, help="GPU to judge for (default: the recorded one)"
+    )
+    verify.add_argument(
+        "--model", metavar="M", type=name, help="model whose shapes count (default: the recorded one)"
+    )
     verify.add_argument("--seed", metavar="S", type=whole(0), help="seed of the inputs (default: drawn anew)")
 
 

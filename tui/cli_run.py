@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -224,8 +226,16 @@ def _tasks_of(path: str, tasks: list[TaskSpec], *, narrow: bool) -> list[TaskSpe
 
 def check_proposer(name: str) -> None:
     """Raise UsageError for a proposer that does not exist."""
-    if name.partition(":")[0] not in NAMES:
+    kind, _, detail = name.partition(":")
+    if kind not in NAMES:
         raise UsageError(f"there is no proposer {name!r}: use one of {', '.join(NAMES)}")
+    if kind == "command":
+        try:
+            program = next(iter(shlex.split(detail)), "")
+        except ValueError as error:
+            raise UsageError(f"the command cannot be read ({error}): quote it as in a shell") from None
+        if program and shutil.which(program) is None:
+            raise UsageError(f"no program {program!r} can be started: install it or name its path")
 
 
 def check_agreement(config: LabConfig, spent: Spending | None = None) -> None:

@@ -7,6 +7,7 @@ third time leaves it running; SIGTERM asks it to stop now. Losing the terminal l
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from types import FrameType
 
 from kernel_lab.engine import session
 from kernel_lab.engine.commands import Stop
-from kernel_lab.engine.errors import LabError, UsageError
+from kernel_lab.engine.errors import DiskFull, LabError, UsageError
 from kernel_lab.engine.events import EngineStopped
 from kernel_lab.engine.ledger.records import Record, loads
 from kernel_lab.tui import output
@@ -117,7 +118,13 @@ class _Signals:
         self.asked = self.pressed
         now = self.pressed > 1 or self.terminated
         with contextlib.suppress(UsageError):  # it has just ended
-            session.send(self.path, Stop(now=now), output.PERSON)
+            try:
+                session.send(self.path, Stop(now=now), output.PERSON)
+            except DiskFull:  # the request cannot be written: ask the process itself, which stops now
+                engine = session.engine_pid(self.path)
+                if engine is not None:
+                    os.kill(engine, signal.SIGTERM)
+                now = True
         when = (
             "now" if now else "after the running experiment (Ctrl+C again: now; once more: leave it running)"
         )

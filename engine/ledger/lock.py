@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,13 @@ class EngineLock:
             raise LabBusy(
                 f"lab {name} is already run by {by}: open it with `kernel-lab open {name}`"
             ) from problem
-        own = {"pid": os.getpid(), "started": start_of(os.getpid())}
+        # Where the lab lies and the number of this file: in a copy both are others, and nobody runs the copy.
+        own = {
+            "pid": os.getpid(),
+            "started": start_of(os.getpid()),
+            "folder": str(self.folder.resolve()),
+            "file": os.fstat(file).st_ino,
+        }
         try:
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(own).encode(), 0)
@@ -70,10 +77,19 @@ def engine_pid(folder: Path) -> int | None:
     """The process that owns the lab, or None. Asks without taking the lock, so that no start is disturbed."""
     owner = _read(folder / LOCK)
     pid = owner.get("pid")
-    if not isinstance(pid, int):
+    if not isinstance(pid, int) or _is_copy(folder, owner):
         return None
     started = start_of(pid)
     return pid if started is not None and started == owner.get("started") else None
+
+
+def _is_copy(folder: Path, owner: Mapping[str, Any]) -> bool:
+    """A lab that was moved keeps its lock file, and some file systems change numbers: both must differ."""
+    try:
+        moved = owner.get("folder", str(folder.resolve())) != str(folder.resolve())
+        return moved and owner.get("file") != (folder / LOCK).stat().st_ino
+    except OSError:
+        return False
 
 
 def start_of(pid: int) -> str | None:

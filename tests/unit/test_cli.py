@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_run_takes_every_option_of_the_contract() -> None:
         ("run --budget many", "--budget: 'many' is no whole number; see `kernel-lab run --help`"),
         ("run --hours nan", "--hours: nan does not do: give a number above 0; see `kernel-lab run --help`"),
         ("run --usd -1", "--usd: -1 does not do: give a number above 0; see `kernel-lab run --help`"),
+        ("run --model=", "--model: is empty: give a name; see `kernel-lab run --help`"),
         ("run --task ,", "--task: give at least one name; see `kernel-lab run --help`"),
         ("run --nonsense", "unrecognized arguments: --nonsense; see `kernel-lab run --help`"),
         ("run --head", "unrecognized arguments: --head; see `kernel-lab run --help`"),
@@ -122,6 +124,19 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_a_file(
     log = Path(line.rpartition(" ")[2])
     assert log.is_relative_to(own_world)
     assert "nobody foresaw" in log.read_text() and "Traceback" in log.read_text()
+
+
+def test_an_answer_to_a_full_disk_is_one_line_and_no_crash(
+    kernel_lab: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, own_world: Path
+) -> None:
+    def full(options: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "_handler", lambda name: full)
+    answer = kernel_lab("labs")
+    assert answer.status == 2
+    assert answer.line == "the disk is full where the answer was to be written: free some space"
+    assert not list(own_world.rglob("crash-*"))
 
 
 def test_interruption_is_one_line(kernel_lab: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

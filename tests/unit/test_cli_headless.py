@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kernel_lab.engine import commands as c
 from kernel_lab.engine import events as e
-from kernel_lab.engine.errors import LabError
+from kernel_lab.engine.errors import DiskFull, LabError
 from kernel_lab.engine.lab import EngineLock, Lab, open_lab
 from kernel_lab.tui import headless
 from kernel_lab.tui.headless import follow
@@ -108,6 +108,32 @@ def test_sigterm_asks_to_stop_now(play: Play, recorded_lab: Path) -> None:
 
     _later(play, engine)
     assert follow(recorded_lab, LAST, as_json=True) == 0
+
+
+def test_on_a_full_disk_sigterm_reaches_the_engine_as_a_signal(
+    play: Play, recorded_lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[tuple[int, int]] = []
+
+    def full(path: Path, command: c.Command, by: str) -> int:
+        raise DiskFull("the disk is full: free some space")
+
+    monkeypatch.setattr("kernel_lab.tui.headless.session.send", full)
+    kill = os.kill
+
+    def engine(lab: Lab) -> None:
+        monkeypatch.setattr(
+            "kernel_lab.tui.headless.os.kill", lambda pid, number: ended.append((pid, number))
+        )
+        kill(os.getpid(), signal.SIGTERM)
+        deadline = time.monotonic() + 10
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.02)
+        lab.ledger.append([e.EngineStopped("stop", "stopped by a person")])
+
+    _later(play, engine)
+    assert follow(recorded_lab, LAST, as_json=True) == 0
+    assert ended == [(os.getpid(), signal.SIGTERM)]
 
 
 def _later(play: Play, engine: Callable[[Lab], None]) -> None:

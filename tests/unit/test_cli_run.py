@@ -219,6 +219,17 @@ def test_what_a_lab_is_about_cannot_be_changed(
     assert (recorded_lab / "lab.toml").read_bytes() == before and not started.engines
 
 
+@pytest.mark.parametrize("command", ["/nonexistent --x", "no-such-program-7"])
+def test_an_agent_program_that_is_not_there_starts_no_lab(
+    kernel_lab: KernelLab, started: Started, tmp_path: Path, command: str
+) -> None:
+    lab = tmp_path / "lab"
+    answer = kernel_lab("run", "--headless", "--lab", lab, "--proposer", f"command:{command}")
+    assert answer.status == 2
+    assert answer.line == (f"no program {command.split()[0]!r} can be started: install it or name its path")
+    assert not lab.exists() and not started.engines
+
+
 def test_the_same_words_again_are_no_change(
     kernel_lab: KernelLab, started: Started, recorded_lab: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -181,6 +182,11 @@ def test_a_lock_that_finds_no_space_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.undo()
     with EngineLock(tmp_path):
         assert engine_pid(tmp_path) == os.getpid()
+        copy = Path(shutil.copytree(tmp_path, tmp_path.with_name("copy")))
+        assert engine_pid(copy) is None, "the engine of a lab does not run its copy"
+        moved = tmp_path.rename(tmp_path.with_name("moved"))
+        assert engine_pid(moved) == os.getpid(), "it runs the lab wherever that is moved"
+        moved.rename(tmp_path)
 
 
 def test_a_name_too_long_for_a_path_is_no_lab(own_world: Path) -> None:
