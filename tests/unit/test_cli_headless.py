@@ -92,8 +92,8 @@ def test_ctrl_c_asks_to_stop_and_again_to_stop_now(
         assert _wait_for(lab, 2) == [c.Stop(now=False), c.Stop(now=True)]
         lab.ledger.append([e.EngineStopped("stop", "stopped by a person")])
 
-    before = signal.getsignal(signal.SIGINT)
     _later(play, engine)
+    before = signal.getsignal(signal.SIGINT)
     assert follow(recorded_lab, LAST, as_json=False) == 0
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("stopping after the running experiment") and err[1] == "stopping now"
@@ -138,6 +138,7 @@ def test_on_a_full_disk_sigterm_reaches_the_engine_as_a_signal(
 
 def _later(play: Play, engine: Callable[[Lab], None]) -> None:
     """Begin once `follow` listens to signals."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 
     def acting(lab: Lab) -> None:
         deadline = time.monotonic() + 10
