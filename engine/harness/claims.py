@@ -79,6 +79,11 @@ def report(value: Any) -> dict[str, Any]:
     for key in ("shape", "threads"):
         _need(isinstance(value.get(key), list) and all(type(n) is int for n in value[key]))
     _need(len(value["threads"]) == 2)
+    hazards = value.setdefault("hazards", {})
+    _need(isinstance(hazards, dict) and len(hazards) < 10)
+    for texts in hazards.values():
+        _need(isinstance(texts, list) and 0 < len(texts) < 10 and all(isinstance(v, str) for v in texts))
+    value["hazards"] = {key: [one_line(text) for text in texts] for key, texts in hazards.items()}
     return launched(value)
 
 

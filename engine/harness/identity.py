@@ -28,6 +28,7 @@ HARNESS = (
     "candidatefile",
     "capture",
     "census",
+    "hazards",
     "identity",
     "launchargs",
     "standins",

@@ -27,6 +27,9 @@ KINDS = {
     "held_output": "mistake",
     "host_sync": "mistake",
     "poisoned_memory": "mistake",
+    "out_of_bounds": "mistake",
+    "undefined_operation": "mistake",
+    "false_hint": "mistake",
     "new_contents": "cheat",
     "one_element": "cheat",
     "aten_census": "cheat",
@@ -36,6 +39,9 @@ KINDS = {
     "process_census": "cheat",
     "functions_unchanged": "cheat",
 }
+
+HAZARDS = ("out_of_bounds", "undefined_operation", "false_hint")
+"""What a trial finds while its kernels run (hazards.py)."""
 
 
 REAL_LAUNCH = "real_launch"
@@ -92,6 +98,9 @@ def verdicts(
         _look(found, tried, "process_census", after > before,
               f"{case}: {after - before} threads or processes more after the call")  # fmt: skip
         tried["poisoned_memory"] += report["poisoned"]
+        for probe in HAZARDS:
+            texts = report.get("hazards", {}).get(probe, [])
+            _look(found, tried, probe, bool(texts), f"{case}: {texts[0]}" if texts else "")
         launches = [[*one, given] for one, given in zip(report["launches"], report["given"], strict=True)]
         first = census.setdefault(step.case, launches)
         text = f"{case}: launches {_text(launches)}, earlier {_text(first)} for the same shape"

@@ -33,6 +33,8 @@ from wire import Wire
 
 SEED_STRIDE = 1_000_003
 ELEMENT_TRIES = 3
+GUARD_BYTES = 256 << 10
+"""Nothing lies for so long behind each region: a block of keys read beyond the last one ends here."""
 SHAPE_BYTES = 1 << 30
 """Inputs of a shape that is asked for its launches alone take address space in the candidate's process."""
 
@@ -115,7 +117,7 @@ class Referee:
         def region(size: int) -> dict[str, int]:
             nonlocal end
             found = {"offset": end, "bytes": size}
-            end += -(-max(size, 1) // tensors.ALIGNMENT) * tensors.ALIGNMENT
+            end += -(-max(size, 1) // tensors.ALIGNMENT) * tensors.ALIGNMENT + GUARD_BYTES
             return found
 
         places: dict[tuple[int, str], list[dict[str, int]]] = {}

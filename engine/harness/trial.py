@@ -17,6 +17,7 @@ from typing import Any
 
 import candidatefile
 import census
+import hazards
 import identity
 import interpreting
 import launchargs
@@ -57,6 +58,7 @@ class Launches:
         self.given: list[dict[str, str]] = []
         self.census = census.Census(poison=False)
         self.reads = standins.DeviceStandIn("cpu")
+        self.hazards = hazards.Hazards()
         self.idle = False
         self.backwards = False
         self.sampler: samples.Sampler | None = None
@@ -92,6 +94,7 @@ class Launches:
                 "unproven", f"{one_line(fn.__name__, 80)} is a kernel that the interpreter cannot run"
             )
 
+        self.hazards.install()
         interpreter.interpreter_builder.set_grid_dim = remember
         interpreter.interpreter_builder.set_grid_idx = place
         InterpretedFunction.run = run
@@ -108,6 +111,7 @@ class Launches:
         if not candidatefile.is_own(fn.fn, self._path):
             raise Refused("cheat", f"launched {one_line(fn.__name__, 80)}, which its file does not define")
         given = launchargs.described(fn.fn, fn.arg_names, args, kwargs)
+        self.hazards.launching(fn.arg_names, args, kwargs)
         result = None
         self.census.paused = self.reads.paused = True
         try:
@@ -227,6 +231,7 @@ def _one(
     """One call and its report. The answer joins those that are `held`."""
     inputs = memory.inputs(step["layout"], step["regions"])
     launches.begin(counted, idle=step["idle"], backwards=step["backwards"])
+    launches.hazards.begin(varied=step["backwards"])
     threads = threads_now()
     started = time.perf_counter()
     try:
@@ -237,6 +242,7 @@ def _one(
     except BaseException as failure:
         raise _refused(failure, path) from failure
     seconds = time.perf_counter() - started
+    found = launches.hazards.end()
     report: dict[str, Any] = {
         "seconds": seconds,
         "launches": launches.seen,
@@ -245,6 +251,7 @@ def _one(
         "foreign": counted.foreign(),
         "synchronising": counted.synchronising() + sorted(launches.reads.reads),
         "poisoned": counted.poisoned,
+        "hazards": found,
         "threads": [threads, threads_now()],
         "type": f"{type(out).__module__}.{type(out).__qualname__}",
     }
