@@ -20,6 +20,7 @@ DISTRIBUTIONS = (
     "monotone",
     "denormals",
     "zeros_k",
+    "sink",
 )
 WINDOW = 64
 """Keys that the wrong answer `last_window` looks at."""
@@ -149,6 +150,15 @@ def _values(w, generator, device, dtype):
         v[..., ::2] *= tiny / 4
     elif distribution == "zeros_k":
         k.zero_()
+    elif distribution == "sink":
+        # The first key outweighs each later one by far and all of them by little: they count together, most
+        # of all in v, where they agree. By head the sink has the weight of all others, 12 times it, or 150.
+        q = direction + 0.1 * q
+        k *= 0.1
+        v = torch.cat((0.3 * v[:, :, :1], 1.0 + 0.3 * v[:, :, 1:]), 2)
+        turns = torch.arange(B, device=device)[:, None] + torch.arange(Hkv, device=device)
+        logits = 2.5 * (turns % 3) + math.log(Sk)
+        k[:, :, 0] = direction * (logits * unit_logit)[..., None]
     else:
         raise ValueError(f"unknown distribution {distribution!r}: use one of {', '.join(DISTRIBUTIONS)}")
     return q, k, v

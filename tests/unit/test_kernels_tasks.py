@@ -68,7 +68,7 @@ def test_static_cases_keep_the_edges(task: str) -> None:
     assert {case["D"] for case in cases} >= {64, 80, 96, 128, 256}
     assert {case["Hq"] // case["Hkv"] for case in cases} >= {1, 4, 5, 6, 7, 8, 16}
     assert {case["layout"] for case in cases} == {"contiguous", "strided", "offset"}
-    assert len({case["distribution"] for case in cases}) == 8
+    assert len({case["distribution"] for case in cases}) == 9
     if task == "gqa_decode":
         lengths = [n for case in cases for n in case["seq_lens"]]
         assert 0 in lengths
