@@ -90,6 +90,10 @@ def errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as problem:
         raise translate(problem, path) from problem
+    except UnicodeDecodeError as problem:  # of SQLite's own message, which quotes what it found
+        raise LedgerError(
+            f"{path} is damaged (text in it is not UTF-8): restore it from a copy, or start a new lab"
+        ) from problem
     except FileNotFoundError as problem:
         raise LabFolderError(
             f"{path} does not exist: name the folder of a lab (`kernel-lab labs`)"

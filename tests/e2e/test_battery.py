@@ -95,7 +95,7 @@ async def test_a_probe_that_is_switched_off_is_missing_from_the_checks_and_named
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 async def test_the_whole_battery_is_caught_without_a_false_alarm(judges: dict[str, Judge]) -> None:
     report = await run_battery(judges.__getitem__)
     assert [result for result in report.results if result.outcome in ("missed", "alarm", "error")] == []

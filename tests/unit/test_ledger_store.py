@@ -170,6 +170,15 @@ def test_any_flipped_byte_is_told_or_harmless(ledger: Ledger) -> None:
     assert told > 5
 
 
+def test_a_schema_that_is_no_text_is_told_as_damage(ledger: Ledger) -> None:
+    ledger.append(life(1, parent=None, status="seed"), blobs=sources([1]))
+    ledger.close()
+    content = ledger.path.read_bytes()
+    ledger.path.write_bytes(content.replace(b"CREATE TABLE meta", b"CREATE TABLE\xe5meta"))
+    with pytest.raises(LedgerError, match="is damaged"), Ledger.recording(ledger.path):
+        pass
+
+
 # ---- opening ---------------------------------------------------------------------------------------
 
 
