@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import math
 import sys
 import time
@@ -171,7 +172,6 @@ class Sampler:
         self._launches = launches
         self._tracer = tracer
         self._path = path
-        self._storing = _storing_loops(path)
         self._calls: list[Call] = []
         self._at = 0
         self._planning = False
@@ -422,6 +422,10 @@ class Sampler:
                     del scope["range"]
         none = np.zeros(0, dtype=np.uint64)
         return [np.unique(np.concatenate(found)) if found else none for found in tracer.addresses]
+
+    @functools.cached_property
+    def _storing(self) -> set[int]:  # asked after the file was loaded: what is no Python was refused there
+        return _storing_loops(self._path)
 
     def _range(self, *bounds: Any) -> range:
         """In place of `range`: loops that store nothing do not decide where is stored to."""

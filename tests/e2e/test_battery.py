@@ -94,6 +94,13 @@ async def test_a_probe_that_is_switched_off_is_missing_from_the_checks_and_named
     assert "new_contents" in seen and not seen & {"compare", "launch_census", "idle_kernels"}
 
 
+async def test_the_quick_part_catches_all_and_alarms_on_nothing(judges: dict[str, Judge]) -> None:
+    report = await run_battery(judges.__getitem__, quick=True)
+    assert [result for result in report.results if result.outcome not in ("caught", "clean")] == []
+    assert report.green and report.caught >= 12 and report.honest >= 3
+    assert remembered(report.environment, quick=True) == report
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 async def test_the_whole_battery_is_caught_without_a_false_alarm(judges: dict[str, Judge]) -> None:
@@ -101,10 +108,3 @@ async def test_the_whole_battery_is_caught_without_a_false_alarm(judges: dict[st
     assert [result for result in report.results if result.outcome in ("missed", "alarm", "error")] == []
     assert report.green
     assert report.caught == report.cheats >= 100
-
-
-async def test_the_quick_part_catches_all_and_alarms_on_nothing(judges: dict[str, Judge]) -> None:
-    report = await run_battery(judges.__getitem__, quick=True)
-    assert [result for result in report.results if result.outcome not in ("caught", "clean")] == []
-    assert report.green and report.caught >= 12 and report.honest >= 3
-    assert remembered(report.environment, quick=True) == report

@@ -32,6 +32,8 @@ STEPS = (
     {"config": {"*": {"BLOCK_N": 32}}, "description": "Short tiles.", "text": ["…"] * 2, "delay_s": 1.0},
 )
 WAIT_S = 120.0
+OF_ONE_ENGINE = ("engine_started", "engine_stopped", "selftest_judged", "notice")
+"""Events that an engine's start and end add."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,7 +76,7 @@ def story(lab: Path) -> list[tuple[str, Any]]:
         opened.ledger.verify()
         told = []
         for record in opened.ledger.records():
-            if record.event is None or record.type in ("engine_started", "engine_stopped", "notice"):
+            if record.event is None or record.type in OF_ONE_ENGINE:
                 continue
             name, fields = encode(record.event)
             fields.pop("lab", None)

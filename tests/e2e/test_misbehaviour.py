@@ -171,7 +171,6 @@ MISBEHAVIOUR = [
     ("stray_exception", "crash", "ValueError: [bold red]no[/] [31m second line (line 6)"),
     ("syntax_error", "invalid", "SyntaxError"),
     ("no_entry", "invalid", "no function attention"),
-    ("out_of_bounds", "crash", ""),
 ]
 
 
@@ -190,6 +189,13 @@ async def test_a_misbehaving_candidate_ends_its_own_job(
     assert "\n" not in result.detail and "\x1b" not in result.detail
     assert len(result.output) <= 8192
     await nothing_left(link, resident)
+
+
+async def test_a_read_far_outside_of_the_tensors_is_named_and_crashes_nothing(link: HostLink) -> None:
+    result = await check(link, misbehaving("out_of_bounds"), CASES[:1], deadline_s=LIMITS)
+    assert result.outcome == "ok", result.detail
+    [found] = [one for one in result.facts["checks"] if one["probe"] == "out_of_bounds"]
+    assert found["status"] == "fail" and "reads q at byte" in found["detail"]
 
 
 @pytest.mark.parametrize(
