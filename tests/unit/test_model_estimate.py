@@ -79,6 +79,15 @@ def test_every_kind_of_kernel_gets_a_time_a_bound_and_parts(name: str) -> None:
     assert json.dumps(found)
 
 
+@pytest.mark.parametrize("batch", [1, 4, 16])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schedule_is_never_faster_than_one_of_its_pipes(name: str, batch: int) -> None:
+    launch = {**load(name), "grid": [32, 32 * batch, 1]}
+    found = model.estimate([launch], target_of(name), {**PREFILL, "causal": True, "B": batch})
+    [parts] = found["parts"]["launches"]
+    assert parts["schedule_us"] >= max(parts["pipes_us"].values(), default=0.0)
+
+
 def test_a_plain_loop_on_an_h200_is_near_the_measured_406_tflops() -> None:
     time_us = microseconds(load("naive_causal_sm90"), H200)
     rate = 2 * 32 * 4096 * 4096 * 128 / time_us / 1e6

@@ -105,7 +105,7 @@ def estimate_summary(
     busy = min(1.0, pipes.get("tensor", 0.0) / max(span * cycle_us, 1e-9))
     cycle_us /= 1.0 - (1.0 - arch.loaded_clock) * busy
     pipes = _pipe_us(summary, passes, sms / cycle_us)
-    span_us = span * cycle_us
+    span_us = max(span * cycle_us, *pipes.values()) if pipes else span * cycle_us  # no pipe works faster
     l2_rate = min(sms * arch.l2_bytes_clk, max(1, total) * SM_L2_BYTES_CLK)
     l2_us = traffic.requested / l2_rate * cycle_us
     dram_us = traffic.dram / (dram_gbs(target) * 1e3)
