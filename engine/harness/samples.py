@@ -27,7 +27,7 @@ import torch
 import triton.runtime.interpreter as interpreter
 from candidatefile import Refused
 
-CPU_SECONDS = 40.0
+CPU_SECONDS = 90.0
 ENOUGH_S = 0.5
 """A program that has stored a piece of the result and goes on to the next is stopped after so long."""
 TRIES = 3
