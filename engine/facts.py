@@ -7,7 +7,7 @@ read back equal. Times are microseconds, sizes bytes, rates per second unless th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Verdict = Literal[
     "seed",
@@ -124,10 +124,3 @@ class Prediction:
 
     gain_percent: float | None
     bottleneck: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Versions and protections that stand beside every number."""
-
-    values: dict[str, Any]

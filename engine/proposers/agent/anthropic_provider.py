@@ -6,7 +6,6 @@ with the dialogue. Content blocks, thinking included, are sent back as they came
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -236,8 +235,3 @@ def _results(turn: Results) -> list[dict[str, Any]]:
 def _number(told: Any, name: str, before: int) -> int:
     value = getattr(told, name, None)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else before
-
-
-def prefix_bytes(body: dict[str, Any]) -> bytes:
-    """What the service keeps in its cache between proposals: tools and system prompt, in its order."""
-    return json.dumps([body["tools"], body["system"]], sort_keys=True).encode()
